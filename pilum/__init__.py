@@ -21,6 +21,7 @@ from pilum.dataset.cleanup import (
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.index_forms import IndexProgress
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.metadata import FragmentMetadata, Index, IndexFile
 from pilum.dataset.operations import LanceOperation
@@ -53,6 +54,7 @@ __all__ = [
     "FragmentMetadata",
     "Index",
     "IndexFile",
+    "IndexProgress",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",

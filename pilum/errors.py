@@ -4,7 +4,7 @@ The tree is grouped by what a caller can do about an error:
 
     PilumError
     ├── InvalidInputError (ValueError)            correct the call
-    │   ├── ColumnNotFoundError                   a column that the schema does not have
+    │   ├── ColumnNotFoundError (KeyError)        a column that the schema does not have
     │   ├── FilterError                           a filter that does not parse, bind or evaluate
     │   ├── SchemaMismatchError                   data that does not fit the table
     │   ├── UnknownArgumentError (TypeError)      a keyword that the call does not have
@@ -13,11 +13,12 @@ The tree is grouped by what a caller can do about an error:
     │   ├── DatasetNotFoundError (ValueError)     no table at this path
     │   ├── VersionNotFoundError (ValueError)     the table has no such version
     │   ├── TagNotFoundError (ValueError)         the table has no such tag
-    │   ├── IndexNotFoundError (RuntimeError)     the table has no such index
+    │   ├── IndexNotFoundError (RuntimeError, KeyError)  the table has no such index
     │   └── BranchNotFoundError (ValueError)      the table has no such branch
     ├── DatasetAlreadyExistsError (FileExistsError)  choose append or overwrite
     ├── TagAlreadyExistsError (FileExistsError, ValueError)  choose another name, or move the tag
     ├── BranchAlreadyExistsError (FileExistsError, ValueError)  choose another name
+    ├── IndexAlreadyExistsError (FileExistsError, RuntimeError)  choose another name, or replace it
     ├── UnsupportedFormatError (NotImplementedError)  valid, but newer than this library
     │   ├── UnsupportedVersionError               a file version that we do not read or write
     │   └── UnsupportedFeatureError               a feature flag that we do not know
@@ -46,6 +47,7 @@ __all__ = [
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
     "FilterError",
+    "IndexAlreadyExistsError",
     "IndexNotFoundError",
     "InvalidInputError",
     "JobMismatchError",
@@ -71,8 +73,10 @@ class InvalidInputError(PilumError, ValueError):
     """An argument is invalid; nothing was read or written because of it."""
 
 
-class ColumnNotFoundError(InvalidInputError):
+class ColumnNotFoundError(InvalidInputError, KeyError):
     """The schema does not have a named column."""
+
+    __str__ = Exception.__str__  # that of KeyError puts quotes around the text
 
 
 class FilterError(InvalidInputError):
@@ -107,7 +111,7 @@ class TagNotFoundError(NotFoundError, ValueError):
     """The table exists, but does not have the tag."""
 
 
-class IndexNotFoundError(NotFoundError, RuntimeError):
+class IndexNotFoundError(NotFoundError, RuntimeError, KeyError):
     """The table does not have the index."""
 
 
@@ -125,6 +129,10 @@ class TagAlreadyExistsError(PilumError, FileExistsError, ValueError):
 
 class BranchAlreadyExistsError(PilumError, FileExistsError, ValueError):
     """A branch of this name already exists."""
+
+
+class IndexAlreadyExistsError(PilumError, FileExistsError, RuntimeError):
+    """An index of this name already exists."""
 
 
 class UnsupportedFormatError(PilumError, NotImplementedError):

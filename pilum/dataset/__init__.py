@@ -3,7 +3,7 @@
 from pilum.dataset.columns import AlterColumn
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
-from pilum.dataset.indices import IndexInformation
+from pilum.dataset.index_forms import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation

@@ -1,90 +1,38 @@
-"""Indices: listing and dropping them. Creating and using indices is not supported yet."""
+"""Indices: creating, listing, describing, warming and dropping them.
+
+    create_scalar_index ──▶ a segment of all rows ──▶ optimize.optimize_indices adds new rows
+    create_index_uncommitted, in several processes ──▶ commit_existing_index_segments
+
+`pilum.table.indices` builds the segments, and `pilum.index` has the types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NoReturn, TypedDict
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+from uuid import UUID
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
+from pilum.dataset.index_forms import (
+    IndexDescription,
+    IndexInformation,
+    descriptions,
+    information,
+    sorted_segments,
+)
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.format.schema import FieldId
 from pilum.table.commit.operations.create_index import CreateIndex
-from pilum.table.model.index_segments import IndexSegment, index_segments
-from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indices"]
+# The implementations are imported with the first use: most processes never need them.
+if TYPE_CHECKING:
+    from pilum.dataset.index_builds import OnProgress
+    from pilum.dataset.index_forms import IndexConfig
+    from pilum.dataset.metadata import Index
 
-
-class IndexInformation(TypedDict):
-    """One segment of an index.
-
-    `fragment_ids` is None if unknown; it may contain ids of fragments that no longer exist.
-    """
-
-    name: str
-    type: str
-    uuid: str
-    fields: list[str]
-    version: int
-    fragment_ids: BitMap | None
-    base_id: int | None
-
-
-@dataclass(frozen=True)
-class IndexSegmentDescription:
-    """One segment of an index.
-
-    Attributes:
-        uuid: Name of its folder below `_indices/`.
-        dataset_version_at_last_update: The version whose rows it indexes.
-        fragment_ids: Fragments that it covers, which may include fragments that no longer exist;
-            None if unknown.
-        index_version: Version of the index format.
-        created_at: When it was created; None in old tables.
-        size_bytes: Total size of its files; None in old tables.
-        base_id: Base path that contains its files; None for the table's own folder.
-        covering_fields: Ids of fields whose values it stores but does not search.
-    """
-
-    uuid: str
-    dataset_version_at_last_update: int
-    fragment_ids: BitMap | None
-    index_version: int
-    created_at: datetime | None
-    size_bytes: int | None
-    base_id: int | None
-    covering_fields: list[int]
-
-
-@dataclass(frozen=True)
-class IndexDescription:
-    """An index.
-
-    Attributes:
-        name: Unique in the table.
-        index_type: "BTree", "Bitmap", "Vector", …; "Unknown" in old tables.
-        type_url: Type URL of the index details in the manifest.
-        num_rows_indexed: Number of rows in the fragments that it covers, without deleted rows.
-        fields: Ids of the indexed fields.
-        field_names: Paths of the indexed fields.
-        segments: The segments of the index.
-        total_size_bytes: Total size of all files; None if sizes are not recorded.
-    """
-
-    name: str
-    index_type: str
-    type_url: str
-    num_rows_indexed: int
-    fields: list[int]
-    field_names: list[str]
-    segments: list[IndexSegmentDescription]
-    total_size_bytes: int | None
+__all__ = ["Indices"]
 
 
 class Indices(DatasetBase):
@@ -101,7 +49,7 @@ class Indices(DatasetBase):
         Raises:
             CorruptFileError: If an entry is damaged.
         """
-        return [_information(self._snapshot, one) for one in _segments(self._snapshot)]
+        return [information(self._snapshot, one) for one in sorted_segments(self._snapshot)]
 
     def describe_indices(self) -> list[IndexDescription]:
         """Describe all indices by name, from the manifest alone.
@@ -109,10 +57,237 @@ class Indices(DatasetBase):
         Raises:
             CorruptFileError: If an entry is damaged.
         """
-        by_name: dict[str, list[IndexSegment]] = {}
-        for segment in _segments(self._snapshot):
-            by_name.setdefault(segment.name, []).append(segment)
-        return [_description(self._snapshot, segments) for segments in by_name.values()]
+        return descriptions(self._snapshot)
+
+    def create_scalar_index(
+        self,
+        column: str,
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        fragment_ids: Collection[int] | None = None,
+        index_uuid: str | None = None,
+        progress_callback: OnProgress | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Create an index of a column and move this dataset to the new version.
+
+        Rows that are added later are found without the index, until `optimize.optimize_indices`
+        adds them to it. Concurrent writes may go on; only another index of the name, and a
+        compaction, conflict.
+
+        Args:
+            column: Name of the column, or the dotted path of a member of a struct.
+            index_type: Name of the type, such as "BTREE", in upper or lower case; or an
+                `IndexConfig` with parameters.
+            name: Name of the index; "{column}_idx" if None.
+            replace: Whether an index of this name is replaced; otherwise it is an error.
+            train: Whether rows are indexed now. An index without rows can be created at once, and
+                `optimize.optimize_indices` fills it.
+            fragment_ids: Must be None; `create_index_uncommitted` builds parts of an index.
+            index_uuid: Name of the folder of the segment; a new one if None.
+            progress_callback: Function that is called with an `IndexProgress` while rows are read.
+            kwargs: Parameters of the type.
+
+        Raises:
+            ColumnNotFoundError: If the column does not exist.
+            UnsupportedTypeError: If the type of the column cannot be indexed.
+            UnsupportedFeatureError: If the type of the index does not exist.
+            IndexAlreadyExistsError: If an index of the name exists and is not to be replaced.
+            InvalidInputError: If another argument is invalid.
+            CommitConflictError: If a concurrent commit conflicts with this one.
+        """
+        from pilum.dataset import index_builds
+
+        if fragment_ids is not None:
+            raise InvalidInputError(
+                f"fragment_ids: segments of {index_type!r} are built with create_index_uncommitted("
+                "..., fragment_ids=...)"
+            )
+        index_builds.create(
+            self,
+            column,
+            index_type,
+            name,
+            kwargs,
+            replaces=replace,
+            trains=train,
+            index_uuid=index_uuid,
+            on_progress=progress_callback,
+        )
+
+    def create_index(
+        self,
+        column: str | Sequence[str],
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        metric: str = "L2",
+        replace: bool = False,
+        *,
+        train: bool = True,
+        index_uuid: str | None = None,
+        progress_callback: OnProgress | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Create an index of a column, as `create_scalar_index`; indices of vectors are refused.
+
+        Args:
+            column: As there; or a list of one column.
+            index_type: As there.
+            name: As there.
+            metric: Has no meaning for the types that exist.
+            replace: As there, but False by default.
+            train: As there.
+            index_uuid: As there.
+            progress_callback: As there.
+            kwargs: As there.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            As `create_scalar_index`.
+        """
+        from pilum.dataset import index_builds
+
+        del metric
+        index_builds.create(
+            self,
+            column,
+            index_type,
+            name,
+            kwargs,
+            replaces=replace,
+            trains=train,
+            index_uuid=index_uuid,
+            on_progress=progress_callback,
+        )
+        return self
+
+    def create_index_uncommitted(
+        self,
+        column: str | Sequence[str],
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        metric: str = "L2",
+        replace: bool = False,
+        *,
+        train: bool = True,
+        fragment_ids: Collection[int] | None = None,
+        index_uuid: str | None = None,
+        progress_callback: OnProgress | None = None,
+        **kwargs: Any,
+    ) -> Index:
+        """Build a segment of an index from some fragments; the table does not change.
+
+        Several processes can build the segments of one index. One of them commits all segments with
+        `commit_existing_index_segments`. A segment that is never committed is removed by a cleanup.
+
+        Args:
+            column: As in `create_scalar_index`; or a list of one column.
+            index_type: As in `create_scalar_index`.
+            name: As in `create_scalar_index`.
+            metric: Has no meaning for the types that exist.
+            replace: Whether the name may be that of an existing index.
+            train: As in `create_scalar_index`.
+            fragment_ids: Ids of the fragments to index; required.
+            index_uuid: As in `create_scalar_index`.
+            progress_callback: As in `create_scalar_index`.
+            kwargs: As in `create_scalar_index`.
+
+        Returns:
+            The segment.
+
+        Raises:
+            As `create_scalar_index`.
+        """
+        from pilum.dataset import index_builds
+
+        del metric
+        return index_builds.create_uncommitted(
+            self,
+            column,
+            index_type,
+            name,
+            kwargs,
+            replaces=replace,
+            trains=train,
+            fragment_ids=fragment_ids,
+            index_uuid=index_uuid,
+            on_progress=progress_callback,
+        )
+
+    def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:
+        """Merge segments of one index into a new segment; the table does not change.
+
+        Args:
+            segments: Segments that `create_index_uncommitted` returned.
+
+        Raises:
+            InvalidInputError: If they do not belong together, or cover the same fragments.
+            CorruptFileError: If a file of a segment is damaged.
+        """
+        from pilum.dataset import index_builds
+
+        return index_builds.merge_uncommitted(self, segments)
+
+    def commit_existing_index_segments(
+        self, index_name: str, column: str, segments: Sequence[Index]
+    ) -> Self:
+        """Commit segments as one index and move this dataset to the new version.
+
+        An index of that name is replaced.
+
+        Args:
+            index_name: Name of the index.
+            column: The indexed column.
+            segments: Segments that `create_index_uncommitted` or `merge_existing_index_segments`
+                returned.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            InvalidInputError: If the segments do not belong to one index of the column.
+            NotFoundError: If a file of a segment is missing.
+            CommitConflictError: If a concurrent commit conflicts with this one.
+        """
+        from pilum.dataset import index_builds
+
+        index_builds.commit_segments(self, index_name, column, segments)
+        return self
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """Return the statistics of an index, as `stats.index_stats`."""
+        return self.stats.index_stats(index_name)
+
+    def prewarm_index(
+        self,
+        name: str,
+        *,
+        with_position: bool = False,
+        index_segments: Iterable[str | UUID] | None = None,
+    ) -> None:
+        """Load an index into the cache of the session.
+
+        Args:
+            name: Name of the index.
+            with_position: Whether positions of full-text indices are needed; indices are loaded as
+                a whole.
+            index_segments: Uuids of the segments to load; None for all.
+
+        Raises:
+            IndexNotFoundError: If the index does not exist, or does not have a segment.
+            UnsupportedFeatureError: If this library cannot read the index.
+            CorruptFileError: If a file of the index is damaged.
+        """
+        from pilum.table.indices.statistics import prewarm
+
+        del with_position
+        uuids = None if index_segments is None else {str(one) for one in index_segments}
+        prewarm(self._snapshot, name, uuids)
 
     def drop_index(self, name: str) -> None:
         """Drop all segments of an index and move this dataset to the new version.
@@ -124,7 +299,7 @@ class Indices(DatasetBase):
             CommitConflictError: If a concurrent commit changed the index.
             CorruptFileError: If an entry is damaged.
         """
-        segments = _segments(self._snapshot)
+        segments = sorted_segments(self._snapshot)
         dropped = tuple(segment for segment in segments if segment.name == name)
         if not dropped:
             names = sorted({segment.name for segment in segments})
@@ -157,25 +332,26 @@ class Indices(DatasetBase):
         found, is_there = moved(addrs.fill_null(0).to_numpy())
         return pa.array(found, mask=~is_there | addrs.is_null().to_numpy(zero_copy_only=False))
 
-    def create_index(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UnsupportedFeatureError: creating and reading indices is not supported yet.
+    def merge_index_metadata(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UnsupportedFeatureError: segments are committed without a step for their metadata.
 
         Raises:
-            UnsupportedFeatureError: Always, as do the methods below.
+            UnsupportedFeatureError: Always.
         """
         raise UnsupportedFeatureError(
-            "indices cannot be made yet, nor searched or read; those that exist are kept"
+            "merge_index_metadata: build segments with create_index_uncommitted, and commit them "
+            "with commit_existing_index_segments"
         )
 
-    create_scalar_index = create_index
-    create_index_uncommitted = create_index
-    commit_existing_index_segments = create_index
-    merge_existing_index_segments = create_index
-    merge_index_metadata = create_index
-    prewarm_index = create_index
-    index_statistics = create_index
-    get_ivf_model = create_index
-    centroids = create_index
+    def get_ivf_model(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UnsupportedFeatureError: indices of vectors are not supported yet.
+
+        Raises:
+            UnsupportedFeatureError: Always, as does the next method.
+        """
+        raise UnsupportedFeatureError("indices of vectors cannot be read yet")
+
+    centroids = get_ivf_model
 
     def initialize_mem_wal(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UnsupportedFeatureError: the MemWAL is not supported.
@@ -187,56 +363,3 @@ class Indices(DatasetBase):
 
     mem_wal_writer = initialize_mem_wal
     mem_wal_index_details = initialize_mem_wal
-
-
-def _segments(snapshot: Snapshot) -> list[IndexSegment]:
-    segments = index_segments(snapshot.manifest.index_section)
-    return sorted(segments, key=lambda segment: segment.name)
-
-
-def _information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
-    return IndexInformation(
-        name=segment.name,
-        type=segment.kind,
-        uuid=segment.uuid,
-        fields=_paths(snapshot, segment.field_ids),
-        version=segment.dataset_version,
-        fragment_ids=segment.fragments,
-        base_id=segment.base_id,
-    )
-
-
-def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescription:
-    first = segments[0]
-    covered: BitMap = BitMap().union(*(one.fragments or BitMap() for one in segments))
-    rows = (part.num_rows for part in snapshot.manifest.fragments if part.id in covered)
-    sizes = [segment.size_bytes for segment in segments]
-    return IndexDescription(
-        name=first.name,
-        index_type=first.kind,
-        type_url=first.type_url,
-        num_rows_indexed=sum(rows),
-        fields=list(first.field_ids),
-        field_names=_paths(snapshot, first.field_ids),
-        segments=[_segment(segment) for segment in segments],
-        total_size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
-    )
-
-
-def _segment(segment: IndexSegment) -> IndexSegmentDescription:
-    return IndexSegmentDescription(
-        uuid=segment.uuid,
-        dataset_version_at_last_update=segment.dataset_version,
-        fragment_ids=segment.fragments,
-        index_version=segment.message.index_version,
-        created_at=segment.created_at,
-        size_bytes=segment.size_bytes,
-        base_id=segment.base_id,
-        covering_fields=list(segment.message.covering_fields),
-    )
-
-
-def _paths(snapshot: Snapshot, field_ids: Iterable[int]) -> list[str]:
-    """Return the paths of fields, without those that the schema lacks."""
-    paths = (snapshot.schema.path(FieldId(number)) for number in field_ids)
-    return [path for path in paths if path is not None]

@@ -6,9 +6,8 @@ Statistics of the values are computed by `pilum.spark.analyze`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any
 
-from pilum.errors import UnsupportedFeatureError
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DataStatistics", "FieldStatistics", "LanceStats"]
@@ -80,13 +79,18 @@ class LanceStats:
                     sizes[page.column] += page.stored_bytes
         return DataStatistics([FieldStatistics(ids[path], size) for path, size in sizes.items()])
 
-    def index_stats(self, index_name: str) -> NoReturn:
-        """Raise UnsupportedFeatureError: reading indices is not supported yet.
+    def index_stats(self, index_name: str) -> dict[str, Any]:
+        """Return the statistics of an index.
+
+        Returns:
+            `index_type`, `name`; `num_segments` and, for each of them, figures of its type in
+            `segments`; counts of fragments and rows that the index covers or not.
 
         Raises:
-            UnsupportedFeatureError: Always.
+            IndexNotFoundError: If there is no such index.
+            UnsupportedFeatureError: If this library cannot read the index.
+            CorruptFileError: If a file of the index is damaged.
         """
-        raise UnsupportedFeatureError(
-            f"index {index_name!r}: contents of indices are not read yet; use "
-            "describe_indices() for what the table records"
-        )
+        from pilum.table.indices.statistics import index_statistics
+
+        return index_statistics(self._snapshot, index_name)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
@@ -27,7 +27,6 @@ from pilum.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     PilumError,
-    UnsupportedFeatureError,
 )
 from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
@@ -89,13 +88,35 @@ class DatasetOptimizer:
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
 
-    def optimize_indices(self, **_: Any) -> NoReturn:
-        """Raise UnsupportedFeatureError: indices are not supported yet.
+    def optimize_indices(
+        self,
+        *,
+        num_indices_to_merge: int | None = None,
+        index_names: Collection[str] | None = None,
+        retrain: bool = False,
+    ) -> None:
+        """Add rows that are not indexed to the indices, and merge segments.
+
+        The dataset moves to the new version; if nothing is to be done, nothing is committed. By
+        default, the newest segment of each index is replaced by one that also contains the rows of
+        all fragments that the index does not cover.
+
+        Args:
+            num_indices_to_merge: Number of segments of each index to merge, from the newest on,
+                also if all rows are covered. 0 adds the rows as a new segment, which costs least.
+            index_names: Names of the indices; by default all that this library can read.
+            retrain: Whether to build the indices again from all rows, with the same parameters.
 
         Raises:
-            UnsupportedFeatureError: Always.
+            IndexNotFoundError: If an index does not exist.
+            UnsupportedFeatureError: If an index is named that this library cannot read.
+            CommitConflictError: If a concurrent commit conflicts with this one.
+            CorruptFileError: If a file is damaged.
+            InvalidInputError: If an argument is invalid.
         """
-        raise UnsupportedFeatureError("indices cannot be changed yet; those that exist are kept")
+        from pilum.dataset.index_builds import optimize
+
+        optimize(self._dataset, index_names, num_indices_to_merge, retrain=retrain)
 
     @with_keywords(CompactionOptions)
     def compact_files(self, **options: Unpack[CompactionOptions]) -> CompactionMetrics:

@@ -147,6 +147,11 @@ class IndexType(ABC, Generic[ThisIndex]):
             InvalidInputError: If one is unknown or invalid.
         """
 
+    def described(self, details: bytes) -> dict[str, Any]:
+        """Return the parameters in the details, by the names of the reference; none by default."""
+        del details
+        return {}
+
     @abstractmethod
     def train(self, rows: IndexRows, parameters: Any, folder: IndexFolderWriter) -> bytes:
         """Write the files of a segment and return its details.

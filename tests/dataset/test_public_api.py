@@ -52,7 +52,7 @@ MISSING_EXPORTS = {
     *("LsmVectorSearchPlanner", "ShardSnapshot", "ShardWriter", "ShardingField", "ShardingSpec"),
     "evaluate_sharding_spec",
     # Indices and search
-    *("FtsToken", "IndexProgress", "simd_info", "tokenize"),
+    *("FtsToken", "simd_info", "tokenize"),
     "FFILanceTableProvider",  # for queries by DataFusion
     *("bytes_read_counter", "iops_counter"),  # here each dataset counts: `io_stats_snapshot`
     "io",  # wrappers of the stores that its own library has

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import UnsupportedFeatureError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 pytestmark = pytest.mark.reference
@@ -53,9 +52,7 @@ def test_both_tell_the_same_sizes(tmp_path: Path, version: str, writer: Any) -> 
     assert sum(size for _, size in sizes(ours)) > 0
 
 
-def test_columns_without_files_take_nothing_and_indices_are_not_read(tmp_path: Path) -> None:
+def test_columns_without_files_take_nothing(tmp_path: Path) -> None:
     dataset = pilum.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t")
     dataset.add_columns(pa.field("z", pa.int8()))
     assert [size > 0 for _, size in sizes(dataset.stats.data_stats())] == [True, False]
-    with pytest.raises(UnsupportedFeatureError, match="'a_idx'"):
-        dataset.stats.index_stats("a_idx")

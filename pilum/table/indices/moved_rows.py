@@ -116,6 +116,11 @@ class MovedRows:
                 move.follow(before, found, is_there)
         return found, is_there
 
+    @property
+    def new_fragments(self) -> BitMap:
+        """The fragments that rows were moved to, by any compaction."""
+        return BitMap([number for moves in self._versions for one in moves for number in one.new])
+
     def covered(self, fragments: BitMap) -> BitMap:
         """Return the fragments that an index covers after the moves.
 

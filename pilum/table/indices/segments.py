@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError, NotFoundError
+from pilum.errors import CorruptFileError, IndexNotFoundError, NotFoundError
 from pilum.format.row_address import Addresses, fragment_ids_of
 from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
@@ -32,6 +32,7 @@ from pilum.index.files import IndexFolder
 from pilum.index.queries import Query
 from pilum.index.registry import index_type_of, index_type_of_files
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
+from pilum.table.indices.rows import existing_fragments
 from pilum.table.model.base_paths import index_place
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.columns import ScanColumn
@@ -43,10 +44,12 @@ __all__ = [
     "Segment",
     "folder_of",
     "located",
+    "named_segments",
     "open_segment",
     "open_segments",
     "segments",
     "type_of_segment",
+    "usable_segment",
 ]
 
 _LAST = np.uint64(2**32 - 1)
@@ -72,6 +75,11 @@ class Segment:
     def name(self) -> str:
         """The name of the index, which several segments may share."""
         return self.entry.name
+
+    @property
+    def field_id(self) -> FieldId:
+        """The id of the indexed field."""
+        return FieldId(self.entry.field_ids[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,23 +124,46 @@ class OpenSegment:
             CorruptFileError: If a file is damaged.
         """
         found = self.index.search(query)
-        cache = self.snapshot.session.indices
-        cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)
+        self._count_bytes()
         return None if found is None else self.answer(found)
 
     def answer(self, found: Answer) -> Answer:
         """Return an answer of the index with addresses instead of its own references."""
-        return Answer(self._located(found.rows), self._located(found.nulls), found.is_exact)
+        return Answer(self._located(found.rows), lambda: self._located(found.nulls), found.is_exact)
 
-    def part(self) -> Part[Any]:
-        """Return the segment for a merge, without rows outside of the covered fragments."""
-        return Part(self.index, self.current)
+    def prewarm(self) -> None:
+        """Load everything into memory.
 
-    def current(self, references: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
-        """Return the current references of rows, and which of them are in covered fragments."""
-        addresses, is_there = self.addresses(references)
-        is_there = is_there & _is_covered(addresses, self.fragments)
-        return (references if self._has_ids else addresses), is_there
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        self.index.prewarm()
+        self._count_bytes()
+
+    def part(self, references: References) -> Part[Any]:
+        """Return the segment for a merge, without rows outside of the covered fragments.
+
+        Args:
+            references: What identifies a row in the merged segment.
+        """
+        keeps_ids = self._has_ids and references is References.ROW_IDS
+        fragments, has_zones = self.lasting_fragments, references is References.ZONES
+
+        def current(old: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
+            if has_zones:
+                return old, _is_covered(old, fragments)
+            addresses, is_there = self.addresses(old)
+            is_there = is_there & _is_covered(addresses, fragments)
+            return (old if keeps_ids else addresses), is_there
+
+        return Part(self.index, current)
+
+    @property
+    def lasting_fragments(self) -> BitMap:
+        """The covered fragments that a merge still covers: zones of rows that moved are lost."""
+        if self.moved is None or self.segment.references is not References.ZONES:
+            return self.fragments
+        return self.fragments - self.moved.new_fragments
 
     def addresses(self, references: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
         """Return the addresses of rows of any fragment, and which of the rows exist."""
@@ -145,6 +176,11 @@ class OpenSegment:
     @property
     def _has_ids(self) -> bool:
         return self.segment.references is References.ROW_IDS
+
+    def _count_bytes(self) -> None:
+        """Update the size in the cache: an index reads parts of its files when it needs them."""
+        cache = self.snapshot.session.indices
+        cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
         addresses = rows.listed
@@ -174,6 +210,22 @@ def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
     return found
 
 
+def named_segments(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], list[Segment]]:
+    """Return the entries of an index, and those of its segments that can be used.
+
+    Raises:
+        IndexNotFoundError: If there is no such index.
+        CorruptFileError: If an entry of the manifest is damaged.
+    """
+    entries = index_segments(snapshot.manifest.index_section)
+    found = [one for one in entries if one.name == name]
+    if not found:
+        names = sorted({one.name for one in entries})
+        where = f"{snapshot.store.uri}, version {snapshot.manifest.version}"
+        raise IndexNotFoundError(f"{where}: no index {name!r}; there are {names}")
+    return found, [one for one in segments(snapshot) if one.name == name]
+
+
 def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
     """Open the segments of all indices on a field, in the order of the manifest.
 
@@ -193,7 +245,7 @@ def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
         return []
     found = []
     for segment in segments(snapshot):
-        if segment.entry.field_ids[:1] != (field.id,) or not segment.fragments:
+        if segment.field_id != field.id or not segment.fragments:
             continue
         try:
             found.append(open_segment(snapshot, segment))
@@ -267,26 +319,32 @@ def _is_covered(addresses: Addresses, fragments: BitMap) -> NDArray[np.bool_]:
     return np.isin(fragment_ids_of(addresses), numbers)
 
 
+def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:
+    """Return a segment that need not be in the manifest; None if it cannot be used.
+
+    Raises:
+        CorruptFileError: If the entry is damaged.
+    """
+    covered = entry.fragments
+    type = None if is_system_index(entry.message) else type_of_segment(snapshot, entry)
+    if type is None or covered is None or not entry.field_ids:
+        return None
+    references = type.references_of(entry.message.index_version)
+    if references is None:
+        return None
+    if references is References.ROW_IDS and not snapshot.has_stable_row_ids:
+        references = References.ADDRESSES
+    moved = moved_rows(snapshot)
+    covered = covered if moved is None else moved.covered(covered)
+    return Segment(entry, type, references, covered & existing_fragments(snapshot))
+
+
 def _usable(snapshot: Snapshot) -> Sequence[Segment]:
     manifest = snapshot.manifest
     if manifest.has_doubtful_coverage or not manifest.fragments.are_distinct:
         return []
-    moved = moved_rows(snapshot)
-    existing = BitMap([fragment.id for fragment in manifest.fragments])
-    found = []
-    for entry in index_segments(manifest.index_section):
-        covered = entry.fragments
-        type = None if is_system_index(entry.message) else type_of_segment(snapshot, entry)
-        if type is None or covered is None or not entry.field_ids:
-            continue
-        references = type.references_of(entry.message.index_version)
-        if references is None:
-            continue
-        if references is References.ROW_IDS and not snapshot.has_stable_row_ids:
-            references = References.ADDRESSES
-        covered = covered if moved is None else moved.covered(covered)
-        found.append(Segment(entry, type, references, covered & existing))
-    return found
+    found = (usable_segment(snapshot, one) for one in index_segments(manifest.index_section))
+    return [segment for segment in found if segment is not None]
 
 
 def _key(snapshot: Snapshot, entry: IndexSegment) -> tuple[object, ...]:

@@ -29,7 +29,7 @@ from pilum.table.model.index_segments import IndexSegment, is_system_index
 from pilum.table.model.manifest import Manifest
 from pilum.table.versions.history import load_version
 
-__all__ = ["CreateIndex"]
+__all__ = ["CreateIndex", "changed_fragments"]
 
 _MEMTABLES = "__lance_mem_wal"
 _MAX_FRAGMENTS = 1 << 20
@@ -123,7 +123,7 @@ class CreateIndex(Operation):
         if self.made_of is None:
             raise InvalidInputError(f"version {segment.dataset_version} is not prepared")
         before = self.made_of[segment.dataset_version]
-        changed = _changed(before, manifest, segment.field_ids)
+        changed = changed_fragments(before, manifest, segment.field_ids)
         message = table_pb2.IndexMetadata()
         message.CopyFrom(segment.message)
         if covered.intersect(changed):
@@ -131,7 +131,7 @@ class CreateIndex(Operation):
         return message
 
 
-def _changed(before: Manifest, after: Manifest, field_ids: tuple[int, ...]) -> BitMap:
+def changed_fragments(before: Manifest, after: Manifest, field_ids: tuple[int, ...]) -> BitMap:
     """Return ids of fragments that are new, or in which other files supply some fields."""
     fields = related_fields(after.schema, field_ids)
     old = {fragment.id: _suppliers(fragment, fields) for fragment in before.fragments}

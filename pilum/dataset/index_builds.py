@@ -1,0 +1,342 @@
+"""Builds of indices: arguments are checked, files written, and segments committed.
+
+    create_scalar_index             train, commit in the place of the index of that name
+    create_index_uncommitted        train on some fragments, for a commit by the caller
+    merge_existing_index_segments   merge segments of such builds, also without a commit
+    commit_existing_index_segments  commit them as the segments of one index
+    optimize_indices                merge segments and rows that are not covered, commit
+
+Files are durable before the commit that refers to them. If a build fails, its files are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from threading import Lock
+from typing import Any
+from uuid import UUID, uuid4
+
+from pyroaring import BitMap
+
+from pilum.arguments import require_count
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_operation
+from pilum.dataset.index_forms import IndexConfig, IndexProgress
+from pilum.dataset.metadata import Index
+from pilum.errors import (
+    IndexAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from pilum.index.base import IndexType
+from pilum.index.registry import index_type
+from pilum.progress import progress
+from pilum.storage.local import durable_at_commit
+from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
+from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.indices.build import NewIndex, discard_segments, merge_segments, train_segment
+from pilum.table.indices.optimize import plan_optimization, run_optimization
+from pilum.table.indices.rows import OnRows, existing_fragments, indexed_column
+from pilum.table.indices.segments import OpenSegment, folder_of, open_segment, usable_segment
+from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.history import load_version
+
+__all__ = [
+    "OnProgress",
+    "commit_segments",
+    "create",
+    "create_uncommitted",
+    "index_name",
+    "merge_uncommitted",
+    "optimize",
+]
+
+OnProgress = Callable[[IndexProgress], None]
+_VECTOR_TYPES = ("IVF", "VECTOR", "HNSW", "DISKANN")
+_STAGE = "load_data"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A checked request for a segment."""
+
+    snapshot: Snapshot
+    name: str
+    path: str
+    type: IndexType[Any]
+    parameters: Any
+    uuid: UUID
+    replaced: tuple[IndexSegment, ...]
+
+    def train(self, snapshot: Snapshot, fragments: BitMap, on_rows: OnRows) -> IndexSegment:
+        version = snapshot.manifest.version
+        new = NewIndex(self.name, self.path, self.type, version, self.uuid, on_rows)
+        return train_segment(snapshot, new, self.parameters, fragments)
+
+
+def create(
+    dataset: DatasetBase,
+    column: str | Sequence[str],
+    kind: str | IndexConfig,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    *,
+    replaces: bool,
+    trains: bool,
+    index_uuid: str | None,
+    on_progress: OnProgress | None,
+) -> None:
+    """Build an index of all rows and commit it.
+
+    Args:
+        dataset: The dataset, which moves to the new version.
+        column: Name of the column, or the dotted path of a member.
+        kind: The type, with or without parameters.
+        name: Name of the index; None for the default.
+        keywords: Parameters of the type.
+        replaces: Whether an index of the name is replaced.
+        trains: Whether rows are indexed; otherwise the index is empty.
+        index_uuid: Name of the folder of the segment; None for a new one.
+        on_progress: Called while rows are read.
+    """
+    request = _request(dataset.snapshot, column, kind, name, keywords, replaces, index_uuid)
+    with durable_at_commit(dataset.snapshot.store) as store:
+        snapshot = replace(dataset.snapshot, store=store)
+        fragments = existing_fragments(snapshot) if trains else BitMap()
+        with _reported(snapshot, fragments, on_progress) as on_rows:
+            segment = request.train(snapshot, fragments, on_rows)
+        _commit(dataset, snapshot, CreateIndex((segment,), request.replaced))
+
+
+def create_uncommitted(
+    dataset: DatasetBase,
+    column: str | Sequence[str],
+    kind: str | IndexConfig,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    *,
+    replaces: bool,
+    trains: bool,
+    fragment_ids: Collection[int] | None,
+    index_uuid: str | None,
+    on_progress: OnProgress | None,
+) -> Index:
+    """Build a segment of some fragments without a commit; see `create` for the arguments."""
+    if fragment_ids is None:
+        raise InvalidInputError(
+            "create_index_uncommitted needs fragment_ids: the fragments that the segment covers"
+        )
+    snapshot = dataset.snapshot
+    wanted = BitMap([require_count("fragment_ids", number) for number in fragment_ids])
+    if missing := wanted - existing_fragments(snapshot):
+        raise InvalidInputError(f"fragment_ids: the table has no fragments {list(missing)}")
+    request = _request(snapshot, column, kind, name, keywords, replaces, index_uuid)
+    with durable_at_commit(snapshot.store) as store:
+        snapshot = replace(snapshot, store=store)
+        fragments = wanted if trains else BitMap()
+        with _reported(snapshot, fragments, on_progress) as on_rows:
+            return Index.from_table(request.train(snapshot, fragments, on_rows))
+
+
+def merge_uncommitted(dataset: DatasetBase, segments: Sequence[Index]) -> Index:
+    """Merge segments that were built for one index into a new one, without a commit.
+
+    Fragments whose values changed since a segment was built are left out.
+    """
+    snapshot = dataset.snapshot
+    opened = [_opened(snapshot, one.to_table()) for one in segments]
+    if not opened:
+        raise InvalidInputError("segments: expected at least one")
+    last = opened[-1].segment
+    if any((one.type, one.segment.field_id) != (last.type, last.field_id) for one in opened):
+        raise InvalidInputError("segments of different types or columns cannot be merged")
+    _require_disjoint([one.fragments for one in opened])
+    path = snapshot.schema.path(last.field_id)
+    assert path is not None  # `_opened` has checked it
+    new = NewIndex(last.name, path, last.type, snapshot.manifest.version)
+    with durable_at_commit(snapshot.store) as store:
+        merged = merge_segments(replace(snapshot, store=store), new, opened, BitMap())
+        return Index.from_table(merged)
+
+
+def commit_segments(
+    dataset: DatasetBase, name: str, column: str, segments: Sequence[Index]
+) -> None:
+    """Commit segments as those of one index, in the place of an index of that name."""
+    snapshot = dataset.snapshot
+    leaf = indexed_column(snapshot, column).leaf
+    assert leaf is not None
+    new = tuple(replace(one, name=index_name(name)).to_table() for one in segments)
+    if not new:
+        raise InvalidInputError("segments: expected at least one")
+    for one in new:
+        if one.field_ids != (leaf.id,):
+            raise InvalidInputError(f"segment {one.uuid} is not one of column {column!r}")
+        folder = folder_of(snapshot, one)
+        if missing := set(folder.sizes).difference(folder.store.names(folder.path)):
+            raise NotFoundError(f"segment {one.uuid}: no files {sorted(missing)} in {folder.path}")
+    if len({one.type_url for one in new}) > 1:
+        raise InvalidInputError("segments of one index must have the same type")
+    _require_disjoint([one.fragments or BitMap() for one in new])
+    commit_operation(dataset, CreateIndex(new, _segments_named(snapshot, name)))
+
+
+def optimize(
+    dataset: DatasetBase,
+    names: Collection[str] | None,
+    num_to_merge: int | None,
+    *,
+    retrain: bool,
+) -> None:
+    """Merge segments and add rows that are not covered; one commit, or none."""
+    if isinstance(names, str):
+        raise InvalidInputError(f"index_names: expected a list of names, found {names!r}")
+    if num_to_merge is not None:
+        num_to_merge = require_count("num_indices_to_merge", num_to_merge)
+    read = dataset.snapshot
+    plans = plan_optimization(read, names, num_to_merge, retrain=retrain)
+    if not plans:
+        return
+    _require_continuable(read)
+    num_rows = sum(_num_rows(read, plan.fragments) for plan in plans)
+    with durable_at_commit(read.store) as store:
+        snapshot = replace(read, store=store)
+        with progress("Optimizing", num_rows) as on_rows:
+            new, removed = run_optimization(snapshot, plans, on_rows)
+        made_of = {one.dataset_version: snapshot.manifest for one in new}
+        _commit(dataset, snapshot, CreateIndex(tuple(new), tuple(removed), made_of))
+
+
+def index_name(name: Any) -> str:
+    """Check the name of an index.
+
+    Raises:
+        InvalidInputError: If it is empty, or that of a system index.
+    """
+    if not isinstance(name, str) or not name or name.startswith("__lance_"):
+        raise InvalidInputError(f"name: {name!r} cannot be the name of an index")
+    return name
+
+
+def _request(
+    snapshot: Snapshot,
+    column: str | Sequence[str],
+    kind: str | IndexConfig,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    replaces: bool,
+    index_uuid: str | None,
+) -> _Request:
+    _require_continuable(snapshot)
+    path = _one_column(column)
+    type, given = _type(kind, keywords)
+    value_type = indexed_column(snapshot, path).arrow.type
+    type.require_supported(path, value_type)
+    name = index_name(f"{path}_idx" if name is None else name)
+    replaced = _segments_named(snapshot, name)
+    if replaced and not replaces:
+        raise IndexAlreadyExistsError(
+            f"Index name {name!r} already exists, please specify a different name or use "
+            "replace=True"
+        )
+    parameters = type.parameters(given, value_type)
+    return _Request(snapshot, name, path, type, parameters, _uuid(index_uuid), replaced)
+
+
+def _one_column(column: str | Sequence[str]) -> str:
+    columns = [column] if isinstance(column, str) else list(column)
+    if len(columns) != 1:
+        raise UnsupportedFeatureError(f"an index of several columns: {columns}; pass one")
+    return columns[0]
+
+
+def _type(
+    kind: str | IndexConfig, keywords: Mapping[str, Any]
+) -> tuple[IndexType[Any], dict[str, Any]]:
+    """Return the type and its parameters; enums are passed on by their values."""
+    given = {key: one.value if isinstance(one, Enum) else one for key, one in keywords.items()}
+    name: Any = getattr(kind, "index_type", kind)  # the config of the reference has it too
+    if not isinstance(kind, str):
+        given = {**dict(getattr(kind, "parameters", None) or {}), **given}
+    if not isinstance(name, str):
+        raise InvalidInputError(f"index_type: expected a name or an IndexConfig, found {kind!r}")
+    if name.upper().startswith(_VECTOR_TYPES):
+        raise UnsupportedFeatureError(f"indices of vectors ({name}) cannot be created yet")
+    return index_type(name), given
+
+
+def _uuid(text: str | None) -> UUID:
+    if text is None:
+        return uuid4()
+    try:
+        return UUID(text)
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInputError(f"index_uuid: {text!r} is not a uuid") from None
+
+
+def _segments_named(snapshot: Snapshot, name: str) -> tuple[IndexSegment, ...]:
+    entries = index_segments(snapshot.manifest.index_section)
+    return tuple(one for one in entries if one.name == name and not is_system_index(one.message))
+
+
+def _opened(snapshot: Snapshot, entry: IndexSegment) -> OpenSegment:
+    """Open a segment that is not committed, without fragments that changed since it was built."""
+    found = usable_segment(snapshot, entry)
+    if found is None or snapshot.schema.find(found.field_id) is None:
+        raise InvalidInputError(
+            f"segment {entry.uuid} is not one of a column and type of the table"
+        )
+    before = load_version(snapshot.store, entry.dataset_version)
+    changed = changed_fragments(before, snapshot.manifest, entry.field_ids)
+    return open_segment(snapshot, replace(found, fragments=found.fragments - changed))
+
+
+def _require_disjoint(covered: Sequence[BitMap]) -> None:
+    if twice := [*(a & b for n, a in enumerate(covered) for b in covered[:n] if a & b)]:
+        raise InvalidInputError(f"several segments cover the fragments {list(twice[0])}")
+
+
+def _require_continuable(snapshot: Snapshot) -> None:
+    manifest = snapshot.manifest
+    manifest.require_continuable(f"{snapshot.store.uri}, version {manifest.version}")
+
+
+def _commit(dataset: DatasetBase, snapshot: Snapshot, operation: CreateIndex) -> None:
+    try:
+        commit_operation(dataset, operation, store=snapshot.store)
+    except NOT_COMMITTED:
+        discard_segments(snapshot, operation.new)
+        raise
+
+
+def _num_rows(snapshot: Snapshot, fragments: BitMap) -> int:
+    return sum(one.num_rows for one in snapshot.manifest.fragments if one.id in fragments)
+
+
+@contextmanager
+def _reported(
+    snapshot: Snapshot, fragments: BitMap, on_progress: OnProgress | None
+) -> Iterator[OnRows]:
+    """Yield a function that counts rows, shows them, and reports them to a callback."""
+    total = _num_rows(snapshot, fragments)
+    done, lock = 0, Lock()
+    with progress("Indexing", total) as shown:
+
+        def count(num_rows: int) -> None:
+            nonlocal done
+            shown(num_rows)
+            if on_progress is not None:
+                with lock:
+                    done += num_rows
+                    on_progress(IndexProgress("progress", _STAGE, done, total, "rows"))
+
+        if on_progress is not None:
+            on_progress(IndexProgress("start", _STAGE, 0, total, "rows"))
+        yield count
+        if on_progress is not None:
+            on_progress(IndexProgress("complete", _STAGE, total, total, "rows"))

@@ -1,0 +1,211 @@
+"""Public forms of indices: what to build, how far the work is, and what a table records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from pyroaring import BitMap
+
+from pilum.format.schema import FieldId
+from pilum.table.model.index_segments import IndexSegment, index_segments
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = [
+    "IndexConfig",
+    "IndexDescription",
+    "IndexInformation",
+    "IndexProgress",
+    "IndexSegmentDescription",
+    "descriptions",
+    "information",
+    "sorted_segments",
+]
+
+
+@dataclass
+class IndexConfig:
+    """A type of index with parameters.
+
+    Attributes:
+        index_type: Name of the type, in upper or lower case.
+        parameters: Parameters of the type, by name.
+    """
+
+    index_type: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """One message about the progress of a build.
+
+    Attributes:
+        event: "start", "progress" or "complete".
+        stage: Name of the stage.
+        completed: Units of work that are done; None if unknown.
+        total: Units of work of the stage; None if unknown.
+        unit: Unit of work, such as "rows".
+    """
+
+    event: Literal["start", "progress", "complete"]
+    stage: str
+    completed: int | None = None
+    total: int | None = None
+    unit: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """The share of the work that is done; None if unknown."""
+        if self.completed is None or not self.total:
+            return None
+        return min(self.completed / self.total, 1.0)
+
+
+class IndexInformation(TypedDict):
+    """One segment of an index.
+
+    `fragment_ids` is None if unknown; it may contain ids of fragments that no longer exist.
+    """
+
+    name: str
+    type: str
+    uuid: str
+    fields: list[str]
+    version: int
+    fragment_ids: BitMap | None
+    base_id: int | None
+
+
+@dataclass(frozen=True)
+class IndexSegmentDescription:
+    """One segment of an index.
+
+    Attributes:
+        uuid: Name of its folder below `_indices/`.
+        dataset_version_at_last_update: The version whose rows it indexes.
+        fragment_ids: Fragments that it covers, which may include fragments that no longer exist;
+            None if unknown.
+        index_version: Version of the index format.
+        created_at: When it was created; None in old tables.
+        size_bytes: Total size of its files; None in old tables.
+        base_id: Base path that contains its files; None for the table's own folder.
+        covering_fields: Ids of fields whose values it stores but does not search.
+    """
+
+    uuid: str
+    dataset_version_at_last_update: int
+    fragment_ids: BitMap | None
+    index_version: int
+    created_at: datetime | None
+    size_bytes: int | None
+    base_id: int | None
+    covering_fields: list[int]
+
+
+@dataclass(frozen=True)
+class IndexDescription:
+    """An index.
+
+    Attributes:
+        name: Unique in the table.
+        index_type: "BTree", "Bitmap", "Vector", …; "Unknown" in old tables.
+        type_url: Type URL of the index details in the manifest.
+        num_rows_indexed: Number of rows in the fragments that it covers, without deleted rows.
+        fields: Ids of the indexed fields.
+        field_names: Paths of the indexed fields.
+        details: Parameters of the index, for types that record them in the manifest.
+        segments: The segments of the index.
+        total_size_bytes: Total size of all files; None if sizes are not recorded.
+    """
+
+    name: str
+    index_type: str
+    type_url: str
+    num_rows_indexed: int
+    fields: list[int]
+    field_names: list[str]
+    details: dict[str, Any]
+    segments: list[IndexSegmentDescription]
+    total_size_bytes: int | None
+
+
+def sorted_segments(snapshot: Snapshot) -> list[IndexSegment]:
+    """Return the entries of a version, sorted by name.
+
+    Raises:
+        CorruptFileError: If an entry is damaged.
+    """
+    segments = index_segments(snapshot.manifest.index_section)
+    return sorted(segments, key=lambda segment: segment.name)
+
+
+def information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
+    """Describe one segment."""
+    return IndexInformation(
+        name=segment.name,
+        type=segment.kind,
+        uuid=segment.uuid,
+        fields=_paths(snapshot, segment.field_ids),
+        version=segment.dataset_version,
+        fragment_ids=segment.fragments,
+        base_id=segment.base_id,
+    )
+
+
+def descriptions(snapshot: Snapshot) -> list[IndexDescription]:
+    """Describe all indices of a version by name.
+
+    Raises:
+        CorruptFileError: If an entry is damaged.
+    """
+    by_name: dict[str, list[IndexSegment]] = {}
+    for segment in sorted_segments(snapshot):
+        by_name.setdefault(segment.name, []).append(segment)
+    return [_description(snapshot, segments) for segments in by_name.values()]
+
+
+def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescription:
+    first = segments[0]
+    covered: BitMap = BitMap().union(*(one.fragments or BitMap() for one in segments))
+    rows = (part.num_rows for part in snapshot.manifest.fragments if part.id in covered)
+    sizes = [segment.size_bytes for segment in segments]
+    return IndexDescription(
+        name=first.name,
+        index_type=first.kind,
+        type_url=first.type_url,
+        num_rows_indexed=sum(rows),
+        fields=list(first.field_ids),
+        field_names=_paths(snapshot, first.field_ids),
+        details=_details(first),
+        segments=[_segment(segment) for segment in segments],
+        total_size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+    )
+
+
+def _details(segment: IndexSegment) -> dict[str, Any]:
+    from pilum.index.registry import index_type_of
+
+    type = index_type_of(segment.type_url)
+    return {} if type is None else type.described(segment.message.index_details.value)
+
+
+def _segment(segment: IndexSegment) -> IndexSegmentDescription:
+    return IndexSegmentDescription(
+        uuid=segment.uuid,
+        dataset_version_at_last_update=segment.dataset_version,
+        fragment_ids=segment.fragments,
+        index_version=segment.message.index_version,
+        created_at=segment.created_at,
+        size_bytes=segment.size_bytes,
+        base_id=segment.base_id,
+        covering_fields=list(segment.message.covering_fields),
+    )
+
+
+def _paths(snapshot: Snapshot, field_ids: Iterable[int]) -> list[str]:
+    """Return the paths of fields, without those that the schema lacks."""
+    paths = (snapshot.schema.path(FieldId(number)) for number in field_ids)
+    return [path for path in paths if path is not None]

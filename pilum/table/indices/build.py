@@ -1,0 +1,162 @@
+"""New segments of indices: trained on rows, or merged from segments and further rows.
+
+    rows              ──▶ train ──┐
+                                  ├──▶ files in _indices/{uuid}/ ──▶ entry, to be committed
+    segments, rows    ──▶ merge ──┘
+
+No version refers to the files before a commit. After an error they are deleted; those of a process
+that was killed are removed by a cleanup.
+
+Source: docs/format/indices.md; docs/format/table.md, "Indices".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from pyroaring import BitMap
+
+from pilum.format.pb import table_pb2
+from pilum.index.base import IndexRows, IndexType, References
+from pilum.index.files import IndexFolderWriter
+from pilum.table.indices.rows import OnRows, index_rows, indexed_column
+from pilum.table.indices.segments import OpenSegment
+from pilum.table.model.base_paths import own_store
+from pilum.table.model.index_segments import IndexSegment
+from pilum.table.model.names import index_folder
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["NewIndex", "discard_segments", "merge_segments", "train_segment", "written_references"]
+
+
+def _no_rows(num_rows: int) -> None:
+    del num_rows
+
+
+@dataclass(frozen=True)
+class NewIndex:
+    """A request for a new segment.
+
+    Attributes:
+        name: Name of the index.
+        path: The column, or the dotted path of a member of a struct.
+        type: Type of the index.
+        dataset_version: The version whose rows it reflects.
+        uuid: Name of its folder.
+        on_rows: Called while rows are read, with their number.
+    """
+
+    name: str
+    path: str
+    type: IndexType[Any]
+    dataset_version: int
+    uuid: UUID = field(default_factory=uuid4)
+    on_rows: OnRows = _no_rows
+
+
+def train_segment(
+    snapshot: Snapshot, new: NewIndex, parameters: Any, fragments: BitMap
+) -> IndexSegment:
+    """Write a segment of the rows of some fragments.
+
+    Args:
+        snapshot: The version with the rows; the files go to its store.
+        new: The segment.
+        parameters: From `IndexType.parameters`.
+        fragments: Ids of existing fragments; none of them for an empty segment.
+
+    Returns:
+        The entry for the manifest.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+    """
+    rows = _rows(snapshot, new, fragments)
+    return _written(
+        snapshot, new, fragments, lambda folder: new.type.train(rows, parameters, folder)
+    )
+
+
+def merge_segments(
+    snapshot: Snapshot, new: NewIndex, old: Sequence[OpenSegment], fragments: BitMap
+) -> IndexSegment:
+    """Merge segments and the rows of further fragments into one segment.
+
+    Args:
+        snapshot: The version with the rows; the files go to its store.
+        new: The segment, whose parameters are those of the last old one.
+        old: Segments of the same type and column; one or more.
+        fragments: Ids of existing fragments to add, which no old segment covers.
+
+    Returns:
+        The entry for the manifest.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+    """
+    references = written_references(snapshot, new.type)
+    parts = [segment.part(references) for segment in old]
+    rows = _rows(snapshot, new, fragments) if fragments else None
+    covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
+    return _written(snapshot, new, covered, lambda folder: new.type.merge(parts, rows, folder))
+
+
+def discard_segments(snapshot: Snapshot, new: Sequence[IndexSegment]) -> None:
+    """Delete the files of new segments that were not committed."""
+    store = own_store(snapshot.store)
+    for segment in new:
+        for file in segment.message.files:
+            with suppress(OSError):
+                store.delete(f"{index_folder(segment.uuid)}/{file.path}")
+
+
+def written_references(snapshot: Snapshot, type: IndexType[Any]) -> References:
+    """Return what identifies a row in new segments of a type."""
+    if not snapshot.has_stable_row_ids and type.references is References.ROW_IDS:
+        return References.ADDRESSES
+    return type.references
+
+
+def _rows(snapshot: Snapshot, new: NewIndex, fragments: BitMap) -> IndexRows:
+    column = indexed_column(snapshot, new.path)
+    references = written_references(snapshot, new.type)
+    return index_rows(snapshot, column, references, fragments, new.on_rows)
+
+
+def _written(
+    snapshot: Snapshot,
+    new: NewIndex,
+    covered: BitMap,
+    write: Callable[[IndexFolderWriter], bytes],
+) -> IndexSegment:
+    store = own_store(snapshot.store)
+    path = index_folder(str(new.uuid))
+    folder = IndexFolderWriter(store, path, snapshot.manifest.data_version)
+    try:
+        details = write(folder)
+    except BaseException:
+        with suppress(OSError):
+            folder.delete()
+        raise
+    leaf = indexed_column(snapshot, new.path).leaf
+    assert leaf is not None
+    has_ids = snapshot.has_stable_row_ids
+    message = table_pb2.IndexMetadata(
+        uuid=table_pb2.UUID(uuid=new.uuid.bytes),
+        fields=[leaf.id],
+        name=new.name,
+        dataset_version=new.dataset_version,
+        fragment_bitmap=covered.serialize(),
+        index_version=new.type.index_version(has_stable_row_ids=has_ids),
+        created_at=time.time_ns() // 10**6,
+    )
+    message.index_details.type_url = new.type.type_url
+    message.index_details.value = details
+    for name, size_bytes in folder.sizes.items():
+        message.files.add(path=name, size_bytes=size_bytes)
+    return IndexSegment(message)

@@ -1,0 +1,147 @@
+"""Optimization of indices: fragments that no segment covers are added, and segments are merged.
+
+    segments of one name, oldest first     a b c     fragments that none of them covers: 7 8
+
+    merge None     a b [c 7 8]     unchanged if there are no such fragments
+    merge 0        a b c [7 8]
+    merge 2        a [b c 7 8]
+    retrain        [all rows]      with the parameters of c
+
+Rows of fragments that no longer exist, or that a segment does not cover any more, are left out of
+merged segments. Source: docs/format/indices.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pyroaring import BitMap
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.table.indices.build import NewIndex, discard_segments, merge_segments
+from pilum.table.indices.rows import OnRows, existing_fragments
+from pilum.table.indices.segments import OpenSegment, Segment, named_segments, open_segment
+from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["MergePlan", "plan_optimization", "run_optimization", "uncovered_fragments"]
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """One new segment of an index.
+
+    Attributes:
+        segments: All usable segments of the index, oldest first.
+        num_merged: The number of segments, from the newest on, that the new one replaces.
+        fragments: Fragments whose rows are read.
+        retrains: Whether the rows of the merged segments are read from the table too.
+    """
+
+    segments: Sequence[Segment]
+    num_merged: int
+    fragments: BitMap
+    retrains: bool = False
+
+    @property
+    def merged(self) -> list[Segment]:
+        """The segments that the new one replaces."""
+        return list(self.segments[len(self.segments) - self.num_merged :])
+
+
+def plan_optimization(
+    snapshot: Snapshot, names: Collection[str] | None, num_to_merge: int | None, *, retrain: bool
+) -> list[MergePlan]:
+    """Plan which segments to merge.
+
+    Args:
+        snapshot: The version.
+        names: Names of indices; None for all that this library can read.
+        num_to_merge: Number of segments to merge, from the newest on; None for the newest one of
+            each index with fragments that are not covered.
+        retrain: Whether to build the indices again from the table.
+
+    Raises:
+        IndexNotFoundError: If there is no index of a name.
+        UnsupportedFeatureError: If this library cannot read an index that is named.
+        CorruptFileError: If an entry of the manifest is damaged.
+    """
+    plans = (_plan(snapshot, found, num_to_merge, retrain) for found in _wanted(snapshot, names))
+    return [plan for plan in plans if plan is not None]
+
+
+def run_optimization(
+    snapshot: Snapshot, plans: Sequence[MergePlan], on_rows: OnRows
+) -> tuple[list[IndexSegment], list[IndexSegment]]:
+    """Write the segments of plans.
+
+    Returns:
+        The new segments and those that they replace, to be committed.
+
+    Raises:
+        CorruptFileError: If a file is damaged. After any exception, no file is left.
+    """
+    new: list[IndexSegment] = []
+    try:
+        for plan in plans:
+            segment = _run(snapshot, plan, on_rows)
+            new.append(segment)
+    except BaseException:
+        discard_segments(snapshot, new)
+        raise
+    return new, [segment.entry for plan in plans for segment in plan.merged]
+
+
+def uncovered_fragments(snapshot: Snapshot, found: Sequence[Segment]) -> BitMap:
+    """Return the existing fragments that none of some segments covers."""
+    covered: BitMap = BitMap().union(*(segment.fragments for segment in found))
+    return existing_fragments(snapshot) - covered
+
+
+def _plan(
+    snapshot: Snapshot, found: Sequence[Segment], num_to_merge: int | None, retrain: bool
+) -> MergePlan | None:
+    if retrain:
+        return MergePlan(found, len(found), existing_fragments(snapshot), retrains=True)
+    fragments = uncovered_fragments(snapshot, found)
+    count = min(1 if num_to_merge is None else num_to_merge, len(found))
+    return MergePlan(found, count, fragments) if fragments or count > 1 else None
+
+
+def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows) -> IndexSegment:
+    newest = plan.segments[-1]
+    path = snapshot.schema.path(newest.field_id)
+    assert path is not None  # an index is dropped with its column
+    merged = [open_segment(snapshot, one) for one in plan.merged or [newest]]
+    fragments = plan.fragments
+    if plan.retrains or not plan.num_merged:
+        merged = [_without_rows(merged[-1])]
+    else:
+        for one in merged:
+            fragments = fragments | (one.fragments - one.lasting_fragments)
+    dataset_version = snapshot.manifest.version
+    if not plan.retrains:
+        versions = (one.entry.dataset_version for one in plan.merged)
+        dataset_version = min(versions, default=dataset_version)
+    new = NewIndex(newest.name, path, newest.type, dataset_version, on_rows=on_rows)
+    return merge_segments(snapshot, new, merged, fragments)
+
+
+def _without_rows(opened: OpenSegment) -> OpenSegment:
+    """Return a segment that covers nothing, for its parameters."""
+    return replace(opened, segment=replace(opened.segment, fragments=BitMap()))
+
+
+def _wanted(snapshot: Snapshot, names: Collection[str] | None) -> Iterator[Sequence[Segment]]:
+    """Yield the segments of the indices to optimize."""
+    entries = index_segments(snapshot.manifest.index_section)
+    all_names = {one.name: None for one in entries if not is_system_index(one.message)}
+    for name in all_names if names is None else names:
+        found, usable = named_segments(snapshot, name)
+        if len(found) == len(usable):
+            yield usable
+        elif names is not None:
+            raise UnsupportedFeatureError(
+                f"{snapshot.store.uri}: index {name!r} of type {found[0].kind} cannot be changed"
+            )

@@ -1,0 +1,75 @@
+"""Rows to index: the values of a column with the references of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.index.base import REFERENCE, VALUE, IndexRows, References
+from pilum.table.read.columns import ScanColumn
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
+
+OnRows = Callable[[int], None]
+"""Function that is called with the number of rows that were read since the last call."""
+
+
+def indexed_column(snapshot: Snapshot, path: str) -> ScanColumn:
+    """Return the column to index.
+
+    Raises:
+        ColumnNotFoundError: If it does not exist.
+        InvalidInputError: If it is a meta column.
+    """
+    column = ScanColumn(snapshot.described, path)
+    if column.leaf is None:
+        raise InvalidInputError(f"column {path!r} is in no file and cannot be indexed")
+    return column
+
+
+def existing_fragments(snapshot: Snapshot) -> BitMap:
+    """Return the ids of the fragments of a version."""
+    return BitMap([fragment.id for fragment in snapshot.manifest.fragments])
+
+
+def index_rows(
+    snapshot: Snapshot,
+    column: ScanColumn,
+    references: References,
+    fragment_ids: BitMap,
+    on_rows: OnRows,
+) -> IndexRows:
+    """Return the live rows of fragments.
+
+    Args:
+        snapshot: The version.
+        column: The column, from `indexed_column`.
+        references: What identifies a row.
+        fragment_ids: Ids of existing fragments.
+        on_rows: Called while the rows are read.
+    """
+    fragments = [one for one in snapshot.manifest.fragments if one.id in fragment_ids]
+    has_ids = references is References.ROW_IDS
+    options = ScanOptions(
+        columns=(column.name,),
+        with_row_id=has_ids,
+        with_row_address=not has_ids,
+        fragment_ids=tuple(int(one.id) for one in fragments),
+    )
+    batches = _read(snapshot, options, ROW_ID if has_ids else ROW_ADDRESS, on_rows)
+    return IndexRows(column.arrow.type, batches, sum(one.num_rows for one in fragments))
+
+
+def _read(
+    snapshot: Snapshot, options: ScanOptions, reference: str, on_rows: OnRows
+) -> Iterator[pa.RecordBatch]:
+    for batch in scan(snapshot, options) if options.fragment_ids else ():
+        columns = [batch.column(0), batch.column(reference)]
+        yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
+        on_rows(batch.num_rows)
