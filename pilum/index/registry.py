@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
+from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
+from pilum.index.scalar.zone_map import ZONE_MAP
 
 __all__ = ["index_type", "index_type_of", "index_type_of_files"]
 
-_TYPES: tuple[IndexType[Any], ...] = (BTREE,)
+_TYPES: tuple[IndexType[Any], ...] = (BTREE, ZONE_MAP, BLOOM_FILTER)
 
 
 def index_type(name: str) -> IndexType[Any]:

@@ -30,6 +30,15 @@ pub fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a
         .map_err(|_| PyValueError::new_err("the array is not contiguous"))
 }
 
+/// A contiguous int64 array as sizes.
+pub fn sizes(array: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<usize>> {
+    let negative = |_| PyValueError::new_err("a negative size");
+    let found = slice(array)?
+        .iter()
+        .map(|&value| usize::try_from(value).map_err(negative));
+    found.collect()
+}
+
 /// The rows of a contiguous int64 array of `N` columns, as sizes.
 pub fn rows<const N: usize>(array: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<[usize; N]>> {
     let flat = array

@@ -8,6 +8,7 @@ mod arrays;
 mod chunking;
 mod decoding;
 mod encoding;
+mod indices;
 mod json;
 mod packed;
 mod page_reads;
@@ -31,6 +32,11 @@ mod _kernels {
         compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
         encode_full_zip_fixed, encode_full_zip_strings, encode_levels, exceeds_distinct,
         fixed_costs, most_entries, pack_block, ravel, shown_offsets,
+    };
+    #[pymodule_export]
+    use crate::indices::{
+        bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows, pack_row_sets,
+        unpack_row_sets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};

@@ -1,0 +1,325 @@
+"""Zones: ranges of rows of one fragment, of which an index keeps a summary each.
+
+    fragment 0    rows 0 1 2 . . 5 6 | 7 8 9 10 11 | 12       rows 3 and 4 are deleted
+    zones         (0, 7)               (7, 5)        (12, 1)   of up to 5 rows: first row, length
+
+A zone has up to a fixed number of rows that are not deleted. It reaches from the first to the last
+of them, so deleted rows lie in between. A zone never crosses the end of a fragment.
+
+| column | type | |
+|---|---|---|
+| `fragment_id` | uint64 | |
+| `zone_start` | uint64 | first row, counted in the fragment |
+| `zone_length` | uint64 | number of rows, with deleted ones |
+
+The addresses of all rows that are null are a global buffer, a set of rows. Its number is in the
+metadata as `null_bitmap`. Source: docs/format/indices.md, "Zones".
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.arrays import join_arrays
+from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.format.row_address import Addresses, addresses_of_rows, fragment_ids_of, rows_of
+from pilum.index.answers import Answer, RowSet
+from pilum.index.base import (
+    REFERENCE,
+    VALUE,
+    Index,
+    IndexRows,
+    IndexType,
+    Moves,
+    Part,
+    References,
+)
+from pilum.index.files import IndexFile, IndexFolderWriter
+from pilum.index.queries import IsNull, Query
+from pilum.index.row_maps import pack_rows, unpack_rows
+
+__all__ = ["ZONE_FIELDS", "ZoneIndex", "ZoneIndexType", "ZoneRows", "Zones", "cut_zones"]
+
+ZONE_FIELDS = tuple(
+    pa.field(name, pa.uint64(), nullable=False)
+    for name in ("fragment_id", "zone_start", "zone_length")
+)
+"""The columns that all files of zones have."""
+
+_NULLS = "null_bitmap"
+_MAX_ROWS = 1 << 32
+"""More rows than a fragment can have."""
+_MAX_LISTED = 1 << 28
+"""The most rows of an answer; a scan is better than to list more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The places of zones, in any order.
+
+    Attributes:
+        fragment_ids: int64, shape (zones,).
+        starts: int64, same shape, first row of each zone in its fragment.
+        lengths: int64, same shape, number of rows with deleted ones.
+    """
+
+    fragment_ids: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: pa.Table, path: str) -> Zones:
+        """Read the columns of zones.
+
+        Raises:
+            CorruptFileError: If a value is not possible.
+        """
+        columns = [rows[field.name].combine_chunks() for field in ZONE_FIELDS]
+        for field, column in zip(ZONE_FIELDS, columns, strict=True):
+            if not pa.types.is_unsigned_integer(column.type) or column.null_count:
+                raise CorruptFileError(f"column {field.name!r}: {column.type}, with nulls", path)
+        ids, starts, lengths = (column.cast(pa.uint64()).to_numpy() for column in columns)
+        if len(ids) and not (ids.max() < _MAX_ROWS and (starts + lengths).max() <= _MAX_ROWS):
+            raise CorruptFileError("a zone beyond the rows that a fragment can have", path)
+        if len(ids) and max(starts.max(), lengths.max()) > _MAX_ROWS:
+            raise CorruptFileError("a zone beyond the rows that a fragment can have", path)
+        return cls(ids.astype(np.int64), starts.astype(np.int64), lengths.astype(np.int64))
+
+    @property
+    def first_addresses(self) -> Addresses:
+        """The address of the first row of each zone."""
+        return addresses_of_rows(self.fragment_ids, self.starts)
+
+    def chosen(self, which: NDArray[np.bool_]) -> Zones:
+        """Return some of the zones."""
+        return Zones(self.fragment_ids[which], self.starts[which], self.lengths[which])
+
+    def existing(self, moves: Moves | None) -> NDArray[np.bool_]:
+        """Return which zones lie in fragments that still exist."""
+        if moves is None:
+            return np.ones(len(self.starts), dtype=np.bool_)
+        return moves(self.first_addresses)[1]
+
+    def num_rows(self, which: NDArray[np.bool_]) -> int:
+        """Return the number of rows in some of the zones, with deleted ones."""
+        return int(self.lengths[which].sum())
+
+    def rows(self, which: NDArray[np.bool_]) -> RowSet:
+        """Return all rows of some of the zones."""
+        lengths = self.lengths[which]
+        firsts = self.first_addresses[which]
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        found = np.repeat(firsts - (ends - lengths).astype(np.uint64), lengths)
+        found += np.arange(total, dtype=np.uint64)
+        return RowSet.of(found)
+
+    def columns(self) -> list[pa.Array]:
+        """Return the columns `ZONE_FIELDS`."""
+        return [
+            pa.array(values.astype(np.uint64))
+            for values in (self.fragment_ids, self.starts, self.lengths)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRows:
+    """The rows of some adjacent zones.
+
+    Attributes:
+        values: The values.
+        addresses: The address of each.
+        bounds: int64, shape (zones + 1,): the first value of each zone, and the end.
+    """
+
+    values: pa.Array
+    addresses: Addresses
+    bounds: NDArray[np.int64]
+
+    @property
+    def zones(self) -> Zones:
+        """The places of the zones."""
+        rows = rows_of(self.addresses)
+        starts = rows[self.bounds[:-1]]
+        ids = fragment_ids_of(self.addresses[self.bounds[:-1]])
+        return Zones(ids, starts, rows[self.bounds[1:] - 1] - starts + 1)
+
+    @property
+    def null_addresses(self) -> Addresses:
+        """The addresses of null values."""
+        if not self.values.null_count:
+            return self.addresses[:0]
+        is_null: NDArray[np.bool_] = self.values.is_null().to_numpy(zero_copy_only=False)
+        return self.addresses[is_null]
+
+
+def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
+    """Cut rows into zones of up to `zone_rows` rows; each batch yields those that are complete."""
+    values: list[pa.Array] = []
+    addresses: list[Addresses] = []
+    for batch in rows.batches:
+        values.append(batch.column(VALUE))
+        addresses.append(batch.column(REFERENCE).to_numpy())
+        found = _cut(join_arrays(values, VALUE), np.concatenate(addresses), zone_rows)
+        last = int(found.bounds[-2]) if len(found.bounds) > 1 else 0  # it may not be complete
+        if last:
+            yield ZoneRows(found.values[:last], found.addresses[:last], found.bounds[:-1])
+        values, addresses = [found.values[last:]], [found.addresses[last:]]
+    if values and len(values[0]):
+        yield _cut(values[0], addresses[0], zone_rows)
+
+
+def _cut(values: pa.Array, addresses: Addresses, zone_rows: int) -> ZoneRows:
+    """Cut rows into zones, the first of which begins with the first row."""
+    ids = fragment_ids_of(addresses)
+    places = np.arange(len(ids))
+    changes = np.flatnonzero(np.diff(ids, prepend=-1))
+    since = places - np.repeat(changes, np.diff(changes, append=len(ids)))
+    bounds = np.append(np.flatnonzero(since % zone_rows == 0), len(ids))
+    return ZoneRows(values, addresses, bounds.astype(np.int64))
+
+
+class ZoneIndex(Index):
+    """An open segment whose file has one row for each zone.
+
+    Attributes:
+        columns: Names of the columns, in the order of the file.
+        file: The file.
+        rows: All of its rows.
+        zones: The places of the zones.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+
+    def __init__(self, file: IndexFile) -> None:
+        self.file = file
+        self.rows = file.read(self.columns)
+        self.zones = Zones.of(self.rows, file.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Index.size_bytes`; the null rows are few or take one bit of 64."""
+        return 2 * int(self.rows.nbytes)
+
+    @cached_property
+    def nulls(self) -> RowSet | None:
+        """The rows that are null; None if the file does not store them.
+
+        Raises:
+            CorruptFileError: If they are damaged.
+        """
+        number = self.file.metadata.get(_NULLS)
+        if number is None:
+            return None
+        if not number.isdecimal():
+            raise CorruptFileError(f"{_NULLS}: {number!r:.40} is not a number", self.file.path)
+        return RowSet(unpack_rows(self.file.global_buffer(int(number)), self.file.path))
+
+    @abstractmethod
+    def may_match(self, query: Query) -> NDArray[np.bool_] | None:
+        """Return which zones may contain a match; None if the zones say nothing."""
+
+    def search(self, query: Query) -> Answer | None:
+        """See `Index.search`. Only the rows that are null are known exactly."""
+        if isinstance(query, IsNull) and self.nulls is not None:
+            return Answer(self.nulls)
+        which = self.may_match(query)
+        if which is None or self.zones.num_rows(which) > _MAX_LISTED:
+            return None
+        return Answer(self.zones.rows(which), is_exact=False)
+
+    def estimate(self, query: Query) -> int | None:
+        """See `Index.estimate`."""
+        if isinstance(query, IsNull) and self.nulls is not None:
+            return len(self.nulls.listed)
+        which = self.may_match(query)
+        return None if which is None else self.zones.num_rows(which)
+
+    def prewarm(self) -> None:
+        """See `Index.prewarm`."""
+        self.nulls  # noqa: B018 - read once, and kept
+
+
+This = TypeVar("This", bound=ZoneIndex)
+
+
+class ZoneIndexType(IndexType[This]):
+    """A type of index whose file has one row for each zone.
+
+    Attributes:
+        file_name: Name of the only file.
+    """
+
+    references = References.ZONES
+    file_name: ClassVar[str]
+
+    @abstractmethod
+    def columns(self, rows: ZoneRows, parameters: Any) -> list[pa.Array]:
+        """Return the columns of the file for some zones."""
+
+    @abstractmethod
+    def schema(self, type: pa.DataType) -> pa.Schema:
+        """Return the schema of the file."""
+
+    @abstractmethod
+    def metadata(self, parameters: Any) -> dict[str, str]:
+        """Return the metadata of the file."""
+
+    @abstractmethod
+    def details(self, parameters: Any) -> bytes:
+        """Return the index details."""
+
+    @abstractmethod
+    def zone_rows(self, parameters: Any) -> int:
+        """Return the number of rows of a zone."""
+
+    @abstractmethod
+    def parameters_of(self, index: This) -> Any:
+        """Return the parameters of a segment."""
+
+    def train(self, rows: IndexRows, parameters: Any, folder: IndexFolderWriter) -> bytes:
+        """See `IndexType.train`."""
+        return self._write(folder, self.schema(rows.type), parameters, (), rows)
+
+    def merge(
+        self, parts: Sequence[Part[This]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """See `IndexType.merge`. Zones are copied; those of lost fragments are left out."""
+        last = parts[-1].index
+        schema = last.rows.schema.remove_metadata()
+        return self._write(folder, schema, self.parameters_of(last), parts, rows)
+
+    def _write(
+        self,
+        folder: IndexFolderWriter,
+        schema: pa.Schema,
+        parameters: Any,
+        parts: Sequence[Part[This]],
+        rows: IndexRows | None,
+    ) -> bytes:
+        nulls = [np.empty(0, dtype=np.uint64)]
+        with folder.file(self.file_name, schema) as file:
+            for part in parts:
+                index, moves = part.index, part.moves
+                if index.nulls is None:
+                    raise UnsupportedFeatureError(
+                        f"{index.file.path} does not store which rows are null: it cannot be "
+                        "merged; create the index again"
+                    )
+                found = index.nulls.listed
+                nulls.append(found if moves is None else found[moves(found)[1]])
+                file.write(index.rows.filter(pa.array(index.zones.existing(moves))))
+            for zones in cut_zones(rows, self.zone_rows(parameters)) if rows else ():
+                nulls.append(zones.null_addresses)
+                file.write(pa.Table.from_arrays(self.columns(zones, parameters), schema=schema))
+            number = file.add_global_buffer(pack_rows(np.unique(np.concatenate(nulls))))
+            file.add_metadata({**self.metadata(parameters), _NULLS: str(number)})
+        return self.details(parameters)
