@@ -1,6 +1,7 @@
 """Write the container of files since version 2.0: aligned buffers, then the tables at the end.
 
-    data buffers      each padded to 64 bytes (or more); global buffers from 1 on among them
+    data buffers      each padded to a multiple of the alignment, 64 bytes by default;
+                      global buffers 1, 2, … are among them
     global buffer 0   the file descriptor
     column metadata   one message per column
     tables, footer    see `footer.py`
@@ -28,7 +29,7 @@ _SMALL_BYTES = 64 * 1024
 
 
 class FileBody:
-    """A writer of the parts of one file, in order and without regard to types.
+    """A writer of one file: its buffers in order, whatever they contain, then its tables.
 
     Attributes:
         sink: The destination.

@@ -1,4 +1,8 @@
-"""Schema evolution: adding, altering and dropping columns, each in one commit."""
+"""Schema evolution: adding, altering and dropping columns, each in one commit.
+
+drop, rename, nullability    only the schema changes
+add, cast, join              one new file per fragment; existing files do not change
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The description of a write, and the way from its data to one committed version.
+"""Write rows as one version: the checked arguments of a write, and its steps.
 
 keywords of write_dataset, insert, write_fragments ──▶ Write.of ──▶ Write
 
 check arguments ─▶ write data files ─▶ one commit
-                        │                 │
-                        └── fails ────────┴── certainly fails: the files are deleted
+                        │                  │
+                     failed         certainly failed
+                        └────────┬─────────┘
+                     delete the new files
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _OPTIONS = WriteOptions()
 
 
 class FileKeywords(TypedDict, total=False):
-    """The keywords of everything that writes data files. `pilum.write_dataset` explains them."""
+    """The keywords of all functions that write data files; see `pilum.write_dataset`."""
 
     max_rows_per_file: int
     max_rows_per_group: int
@@ -78,7 +80,7 @@ class FileKeywords(TypedDict, total=False):
 
 
 class InsertKeywords(FileKeywords, total=False):
-    """The keywords of `LanceDataset.insert`. `pilum.write_dataset` explains them."""
+    """The keywords of `LanceDataset.insert`; see `pilum.write_dataset`."""
 
     schema_mode: Literal["merge"] | None
     commit_message: str | None
@@ -87,7 +89,7 @@ class InsertKeywords(FileKeywords, total=False):
 
 
 class FragmentKeywords(FileKeywords, total=False):
-    """The keywords of `pilum.fragment.write_fragments`. `pilum.write_dataset` explains them."""
+    """The keywords of `pilum.fragment.write_fragments`; see `pilum.write_dataset`."""
 
     data_storage_version: str | None
     storage_options: Mapping[str, str] | None

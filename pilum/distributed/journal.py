@@ -1,11 +1,12 @@
 """The journal of a job, with which it resumes after a failure: a folder of small objects.
 
-    {table}/_jobs/{job}/plan.json       what the job does, and to which fragments; written first
-    {table}/_jobs/{job}/{fragment}.json the file that was written for a fragment; by its task
-    {table}/_jobs/{job}/committed.json  the fragments whose files are committed, if not all are
+    {table}/_jobs/{job}/plan.json          what the job does, and to which fragments
+    {table}/_jobs/{job}/{fragment}.json    the file of a fragment, noted by the task that wrote it
+    {table}/_jobs/{job}/committed.json     fragments whose files are committed, while others are not
 
-Each object is written atomically. The folder is part of no version. It is deleted after everything
-is committed. A journal elsewhere needs a location that the driver and all workers can reach.
+The plan is written first, and each object atomically. The folder belongs to no version; it is
+deleted after everything is committed. A journal may be stored elsewhere, where the driver and all
+workers can reach it.
 """
 
 from __future__ import annotations

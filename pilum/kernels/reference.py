@@ -1,11 +1,10 @@
-"""Naive twins of the kernels: the format as loops over Python lists.
+"""Naive versions of the kernels: each rule of the format as a loop over Python lists.
 
-They are the shortest executable text of each rule. Tests compare the kernels with them; nothing
-else imports this module. They do not handle damaged input: errors that they raise for it have no
-meaning.
+Tests compare the kernels with them; no other module imports this one. They are written for sound
+input only: the errors that they raise for damaged input have no meaning.
 
-In the levels below, a row of a leaf column is nested Python data: a list for each list, a tuple of
-one member for each struct, the value for the leaf, and None for a null at any depth.
+The functions for levels take rows of a leaf column as nested Python data: a list for each list, a
+tuple of one member for each struct, the value for the leaf, and None for a null at any depth.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ __all__ = [
 ]
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+"""The order in which bit-packing stores the groups of eight rows of a lane."""
 _GROUP = 1024
 _LISTS = (2, 4, 5, 6)
 

@@ -1,7 +1,7 @@
 """A folder of the local file system as a store.
 
-Reading uses `pread`, so that threads share one descriptor without a position.
-`pilum.storage.coalesce` decides which bytes are read together, and where they go.
+Files are read by `pread`, which needs no file position, so that threads can share a descriptor.
+`pilum.storage.coalesce` decides which bytes are read together, and where they are placed.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ _SMALL_BYTES = 16 * 1024
 """Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool and its view."""
 
 _WHOLE_BYTES = 64 * 1024
-"""Files up to this size are read when they are opened: keeping them open costs more than that."""
+"""Files of up to this size are read as a whole instead of being kept open, which costs more."""
 
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
+"""The place of a single range in its buffer; shared by all reads of one range."""
 
 MAX_OPEN = 256
-"""Far below the default limit of a process, which is 1,024 on Linux."""
+"""Maximum number of open files; the default limit of a process is 1,024 on Linux."""
 
 
 @dataclass(frozen=True, slots=True)

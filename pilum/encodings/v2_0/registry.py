@@ -1,4 +1,4 @@
-"""The registry of array encodings, by the member of the protobuf oneof that names them."""
+"""The array encodings of file version 2.0, found by their names in the description of a page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BY_ARM = {encoding.arm: encoding for encoding in ARRAY_ENCODINGS}
 
 
 def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
-    """Parse a description.
+    """Parse the description of the values of a page.
 
     Raises:
         CorruptFileError: If it is empty or contradicts the format.
@@ -52,7 +52,7 @@ def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
 
 
 def describe_array(encoding: pb.ArrayEncoding, num_items: int) -> PageDescription:
-    """Describe a page in words, with nulls and dictionaries apart from the values."""
+    """Describe a page for `pilum.explain`: its values, its dictionary and its nulls as text."""
     values, nulls = _without_nulls(encoding)
     dictionary = ""
     if values is not None and values.HasField("dictionary"):

@@ -1,4 +1,4 @@
-"""The history of a table: its lines, their versions, and information about each version.
+"""The history of a table: the main line and its branches, and the versions of each line.
 
     table.lance/                 root of the main line; the names of tags and branches are here
     └── tree/dev/feature/        root of the branch "dev/feature": a table of its own
