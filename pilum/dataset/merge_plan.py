@@ -68,6 +68,11 @@ class MergePlan:
         changes = self.matched is not Matched.LEFT or self.deletes is not None
         return changes or self.inserts or self.deletes_others
 
+    @property
+    def takes_all(self) -> bool:
+        """Return whether columns of the source become columns of the table."""
+        return self.inserts or (self.matched is Matched.UPDATED and self.values is None)
+
     def bound(self, snapshot: Snapshot, source: pa.Schema) -> Clauses:
         """Bind the clauses to the columns of both sides."""
         schema = snapshot.schema
@@ -109,10 +114,9 @@ class MergePlan:
         """Return the fields of the source, with the types of the table where they are written."""
         known = snapshot.described.arrow
         blobs = {field.name for field in snapshot.schema.fields if has_blobs(field)}
-        becomes = self.inserts or (self.matched is Matched.UPDATED and self.values is None)
         return [
             known.field(field.name)
-            if becomes and field.name in known.names and field.name not in blobs
+            if self.takes_all and field.name in known.names and field.name not in blobs
             else pa.field(field.name, storage_type(field.type))
             for field in source
         ]

@@ -164,7 +164,7 @@ class Write:
             raise InvalidInputError(f"target_bases: expected a list of names, found {targets!r}")
         if targets and given("target_all_bases"):
             raise InvalidInputError("pass target_bases or target_all_bases, not both")
-        job = given("idempotency_key")
+        job, bases = given("idempotency_key"), given("initial_bases")
         return cls(
             mode,
             _file_options(given),
@@ -174,7 +174,7 @@ class Write:
             job,
             properties_of(given("commit_message"), given("transaction_properties"), job),
             bool(given("enable_stable_row_ids")),
-            initial_bases=bases_to_commit(given("initial_bases") or ()),
+            initial_bases=bases_to_commit(bases) if bases else (),
             target_bases=tuple(targets or ()),
             all_bases=bool(given("target_all_bases")),
         )

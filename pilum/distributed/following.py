@@ -95,11 +95,7 @@ class Offset:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Offset:
-        """Parse an offset that `to_json` wrote.
-
-        Raises:
-            InvalidInputError: If it is not such an offset.
-        """
+        """Parse an offset that `to_json` wrote; raise InvalidInputError if it is none."""
         try:
             return cls(int(values["version"]), int(values["fragment"]), bool(values["snapshot"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -184,11 +180,7 @@ class QueryColumns:
         return cls(ids, table.version, are_replaced)
 
     def require_in(self, version: TableVersion) -> None:
-        """Check that a version has the columns, or does not have them yet.
-
-        Raises:
-            SchemaMismatchError: If a column was renamed, dropped or replaced by another one.
-        """
+        """Raise SchemaMismatchError if a version has other columns; it may not have them yet."""
         table = dict(_paths(version.snapshot.schema.fields))
         if all(table.get(path) == number for path, number in self.ids.items()):
             return
@@ -239,12 +231,7 @@ class Follower:
         return self._version(Snapshot.latest(self._store))
 
     def mark(self, version: int, latest: TableVersion) -> Mark | None:
-        """Return the mark of a version; None if the version is gone or there was none.
-
-        Args:
-            version: Number of the version.
-            latest: The newest version.
-        """
+        """Return the mark of a version; None if the version is gone or there was none."""
         if version == latest.version:
             return Mark.of(latest.snapshot.manifest)
         with suppress(VersionNotFoundError):
@@ -252,11 +239,7 @@ class Follower:
         return None
 
     def require_same(self, mark: Mark, latest: TableVersion) -> None:
-        """Check that the table is the one in which the mark was taken.
-
-        Raises:
-            InvalidInputError: If the table was dropped and another one was created.
-        """
+        """Raise InvalidInputError if the table is not the one in which the mark was taken."""
         mark.require_in(self._store, latest.snapshot.manifest)
 
     def beginning(self, latest: int) -> Offset:
@@ -314,11 +297,7 @@ class Follower:
         return max(offset, Offset(target + 1), key=lambda one: one.version)
 
     def pieces(self, start: Offset, end: Offset) -> Iterator[tuple[int, Piece]]:
-        """Yield the pieces between two offsets, each with the version that added it.
-
-        Raises:
-            The errors of `advance`.
-        """
+        """Yield the pieces between two offsets as `advance`, with the versions that added them."""
         offset = start
         while (offset.version, offset.fragment) < (end.version, end.fragment):
             step = self._step(offset, end.version)

@@ -163,12 +163,7 @@ def write_options(
 
 
 def job_on(version: TableVersion, options: WriteOptions | None = None) -> WriteJob:
-    """Return a job whose tasks rewrite rows of an existing version; read no table.
-
-    Args:
-        version: The version, whose columns the tasks write.
-        options: Options that determine how rows are divided into files.
-    """
+    """Return a job whose tasks rewrite rows of an existing version; read no table."""
     job = WriteJob(
         version.uri,
         str(uuid4()),

@@ -65,9 +65,6 @@ class Journal:
             plan: The fragments that it changes.
             restart: Whether this plan replaces the plan of the first run.
 
-        Returns:
-            The plan in effect.
-
         Raises:
             InvalidInputError: If the name belongs to a different job.
             CorruptFileError: If the journal is damaged.
@@ -114,25 +111,14 @@ class Journal:
         self.put_note(_COMMITTED, sorted(fragments))
 
     def committed(self) -> set[int]:
-        """Return the fragments recorded as having their files in the table.
-
-        Raises:
-            CorruptFileError: If the note is damaged.
-        """
+        """Return the fragments recorded as having their files in the table."""
         try:
             return {int(number) for number in self.note(_COMMITTED) or ()}
         except (ValueError, TypeError) as error:
             raise CorruptFileError(f"no numbers: {error}", self._path(_COMMITTED)) from error
 
     def keep_note(self, name: str, note: Any) -> Any:
-        """Store a note of any other kind as JSON, unless a note of that name exists.
-
-        Returns:
-            The note that is now stored.
-
-        Raises:
-            CorruptFileError: If the stored note is damaged.
-        """
+        """Store a note as JSON, unless one of that name exists; return the stored one."""
         path = self._path(f"{name}.json")
         if self._store().put_if_absent(path, json.dumps(note).encode()):
             return note
@@ -143,11 +129,7 @@ class Journal:
         self._store().put(self._path(f"{name}.json"), json.dumps(note).encode())
 
     def note(self, name: str) -> Any:
-        """Return a note; None if there is no note of that name.
-
-        Raises:
-            CorruptFileError: If it is damaged.
-        """
+        """Return a note, None if there is none; raise CorruptFileError if it is damaged."""
         store, path = self._store(), self._path(f"{name}.json")
         try:
             return json.loads(store.read(path))

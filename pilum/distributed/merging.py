@@ -31,7 +31,6 @@ from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
 from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_rows import (
     Clauses,
-    Matched,
     MergeCounts,
     MergedPart,
     finish_merge,
@@ -117,12 +116,6 @@ class DistributedMerge(MergeClauses):
         self._retries = change.retries
 
     @property
-    def columns_are_taken(self) -> bool:
-        """Whether the columns of the source become those of the table."""
-        plan = self._plan
-        return plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
-
-    @property
     def stored_schema(self) -> pa.Schema:
         """The columns of the table."""
         return self._table.snapshot.schema.arrow
@@ -135,13 +128,12 @@ class DistributedMerge(MergeClauses):
     ) -> MergeResult:
         """Merge the rows with one commit; again, if concurrent commits changed the same rows.
 
+        The errors are those of `pilum.MergeInsertBuilder.execute`.
+
         Args:
             schema: Columns of the source in the types of the merge.
             local: All rows of the source, to merge them in this process; None to spread them.
             spread: Joins the source with the table and writes each part as a task.
-
-        Raises:
-            The errors of `pilum.MergeInsertBuilder.execute`.
         """
         change = replace(self._change, retries=self._retries, key=self._idempotency_key)
         attempt = partial(self._attempt, schema, local, spread)

@@ -106,17 +106,13 @@ class RowChange:
         attempt: Callable[[WriteJob], tuple[Operation, T]],
         nothing: T,
     ) -> T:
-        """Change the table, unless it already contains the job.
+        """Change the table, unless it already contains the job; the errors are those of the commit.
 
         Args:
             table: The table, as returned by `opened`.
             attempt: Does the work of a job on the version `job.base`, and returns the operation to
                 commit and the result. If it fails, its files are deleted.
             nothing: The result to return if the table already contains the job.
-
-        Raises:
-            CommitConflictError: If a concurrent commit invalidated the change.
-            CommitContentionError: If concurrent commits won in every attempt.
         """
 
         def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:

@@ -26,16 +26,13 @@ _NAME = "{}-given-up.lance"
 
 
 def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None) -> int:
-    """Delete the data files of attempts that were not committed, reported or not.
+    """Delete the data files of attempts that were not committed, and return their number.
 
     Args:
         store: Store of the table.
         uuid: Id of the job, with which the names of its files start.
         is_kept: Predicate for names of files that are, or may become, part of the table; None to
             keep no file.
-
-    Returns:
-        The number of files deleted.
     """
     files = [entry.name for entry in store.list(DATA_FOLDER)]
     # A killed attempt may have left only sidecar files.
@@ -49,12 +46,7 @@ def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None)
 
 
 def sweep_attempts(job: WriteJob, winners: Sequence[Attempt]) -> None:
-    """Delete the files of the attempts of tasks that did not count, if there were any.
-
-    Args:
-        job: The job.
-        winners: The attempt of each task that counts.
-    """
+    """Delete the files of other attempts than those that count, if there were any."""
     if not any(winner.number for winner in winners):
         return
     prefixes = tuple(f"{winner.prefix(job.uuid)}-" for winner in winners)

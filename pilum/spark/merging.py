@@ -140,7 +140,7 @@ class SparkMerge(DistributedMerge):
     def _use_stored_names(self) -> None:
         """Rename keys and future table columns to the names that the table uses."""
         plan = self._plan
-        moved = (plan.columns or self._source.columns) if self.columns_are_taken else plan.on
+        moved = (plan.columns or self._source.columns) if plan.takes_all else plan.on
         stored = partial(self._stored_name, self.stored_schema.names)
         given = {self._stored_name(self._source.columns, name) for name in moved}
         names = [stored(name) if name in given else name for name in self._source.columns]
@@ -153,7 +153,7 @@ class SparkMerge(DistributedMerge):
         """Return the source columns in the types used for the merge."""
         table = self.stored_schema
         known = to_spark(table)
-        moved = self._plan.on if not self.columns_are_taken else self._source.columns
+        moved = self._plan.on if not self._plan.takes_all else self._source.columns
         fields = []
         for given in self._source.schema.fields:
             if given.name in table.names and given.name in moved:

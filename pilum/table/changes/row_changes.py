@@ -23,8 +23,8 @@ from pilum.errors import UnsupportedFeatureError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
+from pilum.table.commit.operations.base import Marked, data_paths
 from pilum.table.commit.operations.delete import Delete
-from pilum.table.commit.operations.fragments import Marked, data_paths
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
@@ -217,6 +217,8 @@ def _rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, Deletio
 
 
 def _with_lineage(snapshot: Snapshot, part: Rewritten) -> tuple[Fragment, ...]:
+    if not snapshot.has_stable_row_ids:
+        return part.fragments
     lineage = lineage_of_rows(snapshot, part.addresses)
     return with_lineage(part.fragments, lineage and lineage.to_update())
 

@@ -58,12 +58,9 @@ class Agreement:
     def require(
         self, field: Field, column_of: Mapping[FieldId, int], reader: DataFileReader
     ) -> None:
-        """Check the columns that the manifest lists for a field.
+        """Check the columns that the manifest lists for a field of the table's schema.
 
-        Args:
-            field: The field of the table's schema.
-            column_of: The result of `columns` for the file.
-            reader: Reader of the file.
+        `column_of` is the result of `columns` for the file.
 
         Raises:
             CorruptFileError: If the file has the field in another column, or with another type.
@@ -118,16 +115,9 @@ def _require_agreement(member: Field, column: int, reader: DataFileReader) -> No
 
 
 def require_absence(field: Field, missing: Container[FieldId], reader: DataFileReader) -> None:
-    """Check that a file does not contain fields that the manifest lists for no file.
+    """Raise CorruptFileError if a file contains fields that the manifest lists for no file.
 
-    Args:
-        field: The field of the table's schema.
-        missing: Ids of the field and of its members that the manifest lists for no file of the
-            fragment.
-        reader: Reader of the file.
-
-    Raises:
-        CorruptFileError: If the file contains one of them.
+    `missing` are the ids of such fields, out of the given field and its members.
     """
     if reader.version is FileVersion.LEGACY:
         return

@@ -211,11 +211,7 @@ def materialize(
 
 
 def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
-    """Return the payloads of the descriptors of a column, as large_binary; null for nulls.
-
-    Raises:
-        As `materialize`.
-    """
+    """Return the payloads of the descriptors of a column, as large_binary; null for nulls."""
     places = _locate(home, field, descriptors)
     return _payloads(places, places.objects[0][0] if places.objects else None)
 
@@ -276,11 +272,9 @@ def _locate_outside(
 
 
 def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
-    """Return the store and path of an object that a blob refers to.
+    """Return the store and path of an object that a blob refers to by a location.
 
-    Args:
-        uri: Location of the object.
-        options: Storage options of the table, used for objects in the same object store.
+    The storage options of the table are used for objects in the same object store.
 
     Raises:
         CorruptFileError: If the location is not an absolute URI.
@@ -312,10 +306,8 @@ def _measure(
 def _payloads(places: _Places, own: Store | None = None) -> pa.Array:
     """Read the bytes of all places, as large_binary.
 
-    Args:
-        places: The locations.
-        own: Store in which payloads never overlap, which bounds their total size by that of the
-            object.
+    In the table's own store, payloads never overlap, which bounds their total size by that of the
+    object.
     """
     wanted = (places.which >= 0) & (places.sizes > 0)
     order = np.flatnonzero(wanted)[np.argsort(places.which[wanted], kind="stable")]

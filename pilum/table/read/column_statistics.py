@@ -89,20 +89,7 @@ class ColumnSummary:
 def summarize(
     snapshot: Snapshot, columns: Iterable[str], fragment_ids: Iterable[int] | None = None
 ) -> dict[str, ColumnSummary]:
-    """Summarize columns, reading a batch at a time.
-
-    Args:
-        snapshot: The version.
-        columns: Names of columns.
-        fragment_ids: Ids of the fragments to read; None for all.
-
-    Returns:
-        A summary of each column, which ignores deleted rows.
-
-    Raises:
-        ColumnNotFoundError: If a column does not exist.
-        CorruptFileError: If a file is damaged.
-    """
+    """Summarize columns of all or some fragments, without deleted rows, batch by batch."""
     names = tuple(columns)
     ids = None if fragment_ids is None else tuple(fragment_ids)
     found = dict.fromkeys(names, ColumnSummary())
@@ -173,11 +160,7 @@ def can_count(kind: pa.DataType) -> bool:
 
 
 def hashes(values: pa.Array) -> Hashes:
-    """Return a hash of each value that is not null.
-
-    Args:
-        values: Values of a type for which `can_count` is true.
-    """
+    """Return a hash of each value that is not null, of a type for which `can_count` is true."""
     values = values.drop_null()
     if pt.is_dictionary(values.type):
         return hashes(values.cast(values.type.value_type))
@@ -213,12 +196,7 @@ def _of_texts(values: pa.Array) -> Hashes:
 
 
 def _of_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Hashes:
-    """Hash runs of bytes, each taken as the digits of a number in an odd base.
-
-    Args:
-        data: The bytes of all runs.
-        offsets: Bounds of the runs, shape (n + 1,).
-    """
+    """Hash runs of bytes with these bounds, each taken as the digits of a number in an odd base."""
     if len(offsets) < 2:
         return np.empty(0, np.uint64)
     num_slices = 1 + int(offsets[-1] - offsets[0]) // _SLICE_BYTES

@@ -87,11 +87,7 @@ class ScanColumn:
 
 
 def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
-    """Resolve column names.
-
-    Raises:
-        ColumnNotFoundError: If a column does not exist.
-    """
+    """Resolve column names; raise ColumnNotFoundError if a column does not exist."""
     return [ScanColumn(schema, name) for name in names]
 
 
@@ -116,11 +112,7 @@ class MetaColumns:
         return self.values(reader, name, wanted(0))
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
-        """Return the values of the column `name` for some physical rows of a fragment.
-
-        Raises:
-            CorruptFileError: If the recorded information is damaged.
-        """
+        """Return the values of the column `name` for some physical rows of a fragment."""
         return integers(self._function(name)(reader, rows))
 
     def _function(
@@ -193,12 +185,7 @@ def with_nullable_ids(schema: pa.Schema) -> pa.Schema:
 
 
 def without_ids(snapshot: Snapshot, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which `_rowid` and `_rowaddr` of deleted rows are null.
-
-    Args:
-        snapshot: The version, with its deletion files.
-        batches: Batches with the column `_rowaddr`.
-    """
+    """Yield batches with `_rowaddr` in which `_rowid` and `_rowaddr` of deleted rows are null."""
     readers = {
         int(fragment.id): snapshot.reader(fragment)
         for fragment in snapshot.manifest.fragments

@@ -47,12 +47,7 @@ _FIRST_VERSION = 1
 
 
 def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
-    """Open a data file of a table, once for all readers of a session.
-
-    Raises:
-        UnsupportedVersionError: If the version of the file is not supported.
-        CorruptFileError: If the file is damaged.
-    """
+    """Open a data file of a table, once for all readers of a session."""
     version = FileVersion.from_numbers(file.major, file.minor)
     # Releases around 0.30 of the reference recorded too small a size for 0.1 files.
     size = None if version is FileVersion.LEGACY else file.size_bytes
@@ -108,11 +103,7 @@ class FragmentReader:
 
     @property
     def group_bounds(self) -> tuple[int, ...] | None:
-        """The bounds of the batches of the files, with the end; None if files have no batches.
-
-        Raises:
-            CorruptFileError: If a file contradicts the manifest.
-        """
+        """The bounds of the batches of the files, with the end; None if files have no batches."""
         first = self._open(self.fragment.files[0]) if self.fragment.files else None
         if first is None or first.version is not FileVersion.LEGACY:
             return None
@@ -123,12 +114,7 @@ class FragmentReader:
 
     @property
     def deletions(self) -> DeletionVector | None:
-        """The deleted rows, None if there are none.
-
-        Raises:
-            NotFoundError: If the deletion file is missing.
-            CorruptFileError: If it is damaged.
-        """
+        """The deleted rows, None if there are none; the errors are those of `load_deletions`."""
         return self._deletions if self.fragment.deletion_file else None
 
     @cached_property
@@ -159,21 +145,12 @@ class FragmentReader:
 
     @cached_property
     def created_at(self) -> VersionSequence:
-        """The version that created each physical row; 1 if it was not recorded.
-
-        Raises:
-            NotFoundError: If the sequence is in another file that is missing.
-            CorruptFileError: If the sequence is damaged, too short or too long.
-        """
+        """The version that created each physical row; 1 if it was not recorded."""
         return self._versions(CREATED_AT, self.fragment.created_at)
 
     @cached_property
     def updated_at(self) -> VersionSequence:
-        """The version that last changed each physical row; 1 if it was not recorded.
-
-        Raises:
-            As `created_at`.
-        """
+        """The version that last changed each physical row; 1 if it was not recorded."""
         return self._versions(UPDATED_AT, self.fragment.updated_at)
 
     def _versions(self, kind: SequenceKind, stored: StoredSequence | None) -> VersionSequence:
@@ -280,11 +257,7 @@ class FragmentReader:
         return parts
 
     def _require_absence(self, field: Field, missing: set[FieldId]) -> None:
-        """Check leaves that are null in every row because the manifest lists them for no file.
-
-        Raises:
-            CorruptFileError: If a file contains such a leaf, or the leaf must not be null.
-        """
+        """Raise CorruptFileError if a leaf that no file lists is in a file, or not nullable."""
         paths = [path for path in field.leaf_paths() if path[-1].id in missing]
         for path in paths:
             leaf = path[-1]

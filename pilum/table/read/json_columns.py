@@ -49,11 +49,7 @@ def has_json(field: Field) -> bool:
 
 
 def with_binary_json(field: Field, array: pa.Array) -> pa.Array:
-    """Convert the JSON values of a column to binary, at any depth; binary values do not change.
-
-    Args:
-        field: The field of the table's schema.
-        array: Rows to be written: text or binary where the field is JSON.
+    """Convert the JSON text of a column to binary, at any depth; binary values do not change.
 
     Raises:
         InvalidInputError: If a text is not valid JSON.
@@ -91,11 +87,7 @@ def given_table(table: pa.Table) -> pa.Table:
 
 
 def given_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Return the batches of a stored schema for users; see `given_schema`.
-
-    Raises:
-        CorruptFileError: As for `given_table`.
-    """
+    """Return the batches of a stored schema for users; see `given_schema`."""
     if not _has_json(stored):
         return restored_batches(stored, batches)
     return restored_batches(_with_text(stored).arrow, _texts(stored, batches))
@@ -107,11 +99,7 @@ def text_schema(stored: pa.Schema) -> pa.Schema:
 
 
 def text_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Return batches of a stored schema with text for JSON; see `text_schema`.
-
-    Raises:
-        CorruptFileError: If a value is damaged.
-    """
+    """Return batches of a stored schema with text for JSON; see `text_schema`."""
     return _texts(stored, batches) if _has_json(stored) else batches
 
 

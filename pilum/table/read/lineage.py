@@ -67,18 +67,14 @@ class Lineage:
 
 
 def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineage | None:
-    """Return the lineage of single rows.
+    """Return the lineage of single rows; None if the table has no stable row ids.
 
     Args:
         snapshot: The version that contains the rows.
         addresses: uint64, shape (n,), in the order in which the rows are rewritten.
 
-    Returns:
-        The lineage; None if the table has no stable row ids.
-
     Raises:
         InvalidInputError: If a fragment of the rows is not in the version.
-        CorruptFileError: If the lineage is damaged.
     """
     if not snapshot.has_stable_row_ids:
         return None
@@ -101,11 +97,7 @@ def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineag
 def lineage_of_fragments(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Lineage | None:
     """Return the lineage of all rows of some fragments that are not deleted, in order.
 
-    Returns:
-        The lineage; None if the table has no stable row ids.
-
-    Raises:
-        CorruptFileError: If the lineage is damaged.
+    It is None if the table has no stable row ids.
     """
     if not snapshot.has_stable_row_ids:
         return None
@@ -136,7 +128,6 @@ def with_changed_rows(
     Raises:
         UnsupportedFeatureError: If row versions are stored outside of the manifest, and not all
             change.
-        CorruptFileError: If the recorded versions are damaged.
     """
     if fragment.row_ids is None:
         return fragment
@@ -156,11 +147,7 @@ def with_changed_rows(
 
 
 def with_lineage(fragments: Iterable[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
-    """Return new fragments with the lineage of their rows, as far as it is known.
-
-    Args:
-        fragments: The fragments, in the order in which they were written.
-        lineage: Lineage of their first rows, in order; None to leave the fragments unchanged.
+    """Return new fragments with the lineage of their first rows, in order, if it is known.
 
     Raises:
         InvalidInputError: If the lineage has more rows than the fragments.

@@ -43,18 +43,12 @@ _SESSION_BYTES = 4 * 1024 * 1024
 def live_rows(
     snapshot: Snapshot, fragments: Sequence[Fragment], batch_size: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of fragments that are not deleted, in order.
-
-    Args:
-        snapshot: A version that contains the fragments.
-        fragments: Fragments of this version.
-        batch_size: Rows per batch; None for the default.
+    """Read the rows of fragments of a version that are not deleted, in order.
 
     Yields:
         Batches with the schema `Snapshot.written`.
 
     Raises:
-        CorruptFileError: If a file is damaged.
         UnsupportedFeatureError: If blobs refer to a base path.
     """
     part = replace(
@@ -75,10 +69,8 @@ def live_rows(
 def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.RecordBatch]:
     """Merge small tables into batches, as the cost per batch exceeds that of copying tiny ones.
 
-    Args:
-        tables: Non-empty tables of one schema.
-        batch_size: Rows per batch; None for the default. Only batches of small tables can have
-            more.
+    The tables are not empty and have one schema. Only batches of small tables can have more rows
+    than requested.
     """
     size = batch_size or BATCH_ROWS
     waiting: list[pa.Table] = []
@@ -120,10 +112,6 @@ def with_payloads(
 
     Yields:
         Batches with the schema `Snapshot.written`.
-
-    Raises:
-        CorruptFileError: If a file is damaged.
-        UnsupportedFeatureError: If blobs refer to a base path.
     """
     if batch.num_rows > 1 and _payload_bytes(schema, batch, written) > _PAYLOAD_BYTES:
         half = batch.num_rows // 2

@@ -54,7 +54,7 @@ Tested = tuple[Window, pa.Table]
 def matching_windows(
     windows: Iterable[Window], columns: list[ScanColumn], schema: pa.Schema, filter: BoundFilter
 ) -> Iterator[tuple[Window, pa.Table, pa.BooleanArray]]:
-    """Read the columns of a filter and evaluate it.
+    """Read the columns of a filter, and evaluate it.
 
     Args:
         windows: Windows to test.
@@ -64,10 +64,6 @@ def matching_windows(
 
     Yields:
         Each window with a match, its columns, and the mask of rows for which the filter is true.
-
-    Raises:
-        CorruptFileError: If a file is damaged.
-        FilterError: If the filter fails on a value.
     """
     read = ((window, pending.table(schema)) for window, pending in read_ahead(windows, columns))
     for tested in _together(read):
@@ -138,11 +134,7 @@ def rows_where(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
 def rows_to_test(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter, start: int, stop: int
 ) -> RowRanges:
-    """Return the rows of a fragment in [start, stop) that may match; no other row can match.
-
-    Raises:
-        CorruptFileError: If the statistics of a file are damaged.
-    """
+    """Return the rows of a fragment in [start, stop) that may match; no other row can match."""
     whole = RowRanges.of((start, stop))
     # Zones of ids are more selective, and need no open file.
     zones = (

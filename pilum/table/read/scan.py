@@ -92,11 +92,7 @@ _EVERYTHING = ScanOptions()
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
-    """Return the schema of the batches of a scan.
-
-    Raises:
-        ColumnNotFoundError: If a column does not exist.
-    """
+    """Return the schema of the batches of a scan."""
     schema = materialized(snapshot.schema) if options.with_payloads else snapshot.described
     return _arrow(snapshot, scan_columns(schema, _names(snapshot, options)))
 
@@ -124,11 +120,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
 
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
-    """Read all rows of a scan, without splitting them into batches.
-
-    Raises:
-        As `scan`.
-    """
+    """Read all rows of a scan, without splitting them into batches."""
     if not _names(snapshot, options):
         return scan_table(snapshot, _addresses(options)).select([])
     tables = list(scan_tables(snapshot, options))
@@ -138,12 +130,7 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
 def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
     """Count the rows of a scan; without a filter, only the manifest is needed.
 
-    Args:
-        snapshot: The version.
-        options: The filter, the selection, the fragments and rows; others are ignored.
-
-    Raises:
-        As `scan`.
+    Of the options, the filter, the selection, the fragments and rows apply.
     """
     if options.filter is None and options.fragment_ids is None:
         return snapshot.num_rows
@@ -192,9 +179,6 @@ def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     """Read non-empty tables, one per window; a fragment has one or more windows.
 
     In a scan without columns, the tables lose their rows; see `scan_table` and `scan`.
-
-    Raises:
-        As `scan`.
     """
     if not options.with_payloads or snapshot.described is snapshot.schema:
         yield from (table for _, table in _given_rows(snapshot, options))
@@ -397,10 +381,6 @@ def _opened_ahead(
     and threads cost more than they save. With a store that answers after 30 ms, opening a thousand
     fragments one after the other would take half a minute. One fragment is opened at first, then
     twice as many each time, because a scan may end soon.
-
-    Args:
-        fragments: Fragments in scan order.
-        fields: Fields that will be read.
     """
     running: deque[tuple[FragmentReader, Future[None]]] = deque()
     ahead = 0

@@ -132,13 +132,6 @@ def _backend_bytes(name: str, backend: CacheBackend) -> int:
 
     This library has one kind of cache, which evicts the least recently used entries. Of the
     reference's default kind, only the capacity is used. Other kinds are refused by name.
-
-    Args:
-        name: Name of the argument, for error messages.
-        backend: A URI, or a dict with "kind" and "options".
-
-    Raises:
-        InvalidInputError: If the cache is of another kind, or an option is invalid.
     """
     kind, options = _parsed_backend(name, backend)
     if kind != _BACKEND_KIND:

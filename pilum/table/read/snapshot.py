@@ -67,30 +67,21 @@ class Snapshot:
 
     @classmethod
     def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:
-        """Open the version with a number.
+        """Open the version with a number; other errors as `latest`.
 
         Raises:
             VersionNotFoundError: If the table has no such version.
-            DatasetNotFoundError: If there is no table.
-            UnsupportedFeatureError: If the table has features that this library cannot read.
-            CorruptFileError: If its manifest contradicts the format.
         """
         return cls._checked(store, load_version(store, version), session)
 
     @classmethod
     def as_of(cls, store: Store, when: datetime, session: Session | None = None) -> Snapshot:
-        """Open the newest version that was committed at or before a moment.
+        """Open the newest version that was committed at or before a moment, as `latest`.
 
-        Args:
-            store: Store of the table.
-            when: The moment; a time without a time zone is local time.
-            session: Session of the snapshot; None for that of the process.
+        A time without a time zone is local time.
 
         Raises:
             VersionNotFoundError: If the table was created later.
-            DatasetNotFoundError: If there is no table.
-            UnsupportedFeatureError: If the table has features that this library cannot read.
-            CorruptFileError: If a manifest contradicts the format.
         """
         names = list_manifests(store)
         if not names:
@@ -145,12 +136,7 @@ class Snapshot:
         return self.manifest.num_rows
 
     def deletions(self, fragment: Fragment) -> DeletionVector | None:
-        """Return the deleted rows of a fragment of the version, None if there are none.
-
-        Raises:
-            NotFoundError: If the deletion file is missing.
-            CorruptFileError: If it is damaged.
-        """
+        """Return the deleted rows of a fragment of the version, None if there are none."""
         return self.reader(fragment).deletions
 
     def reader(self, fragment: Fragment) -> FragmentReader:
@@ -202,13 +188,7 @@ def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Man
 
 
 def _all_counted(store: Store, manifest: Manifest, session: Session) -> Iterator[Fragment]:
-    """Count the rows of every fragment.
-
-    Raises:
-        UnsupportedVersionError: If the version of a file is not supported.
-        NotFoundError: If a file is missing.
-        CorruptFileError: If a file is damaged.
-    """
+    """Count the rows of every fragment; raise if a file is missing, damaged or too new."""
     for stored in manifest.fragments:
         fragment = _uncounted(stored) if manifest.writer_version is None else stored
         yield fragment if fragment.is_counted else _counted(store, fragment, session)

@@ -76,11 +76,7 @@ def take(
 
 
 def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the addresses of rows, given their positions in scan order.
-
-    Raises:
-        InvalidInputError: If a position does not exist.
-    """
+    """Return the addresses of rows, given their positions in scan order."""
     number, physical = _located(snapshot, rows)
     return addresses_of_rows(snapshot.manifest.fragments.ids[number], physical)
 
@@ -127,13 +123,8 @@ def take_addresses(
         addresses: uint64, shape (n,), in any order; addresses may repeat.
         columns: See `take`.
 
-    Returns:
-        The rows in the order of `addresses`.
-
     Raises:
-        InvalidInputError: If a fragment or row does not exist.
-        ColumnNotFoundError: If a column does not exist.
-        CorruptFileError: If a file is damaged.
+        InvalidInputError: If a fragment or row does not exist; other errors as `take`.
     """
     places = np.asarray(addresses, dtype=np.uint64)
     return _take(snapshot, places[_present(snapshot, places)], columns, _finder(snapshot))
@@ -149,12 +140,6 @@ def take_row_ids(
         ids: uint64, shape (n,), in any order; ids may repeat. In tables without stable row ids they
             are addresses.
         columns: See `take`.
-
-    Returns:
-        The rows in the order of `ids`.
-
-    Raises:
-        As `take_addresses`; also CorruptFileError if row ids are damaged.
     """
     places, is_there = addresses_of_ids(snapshot, ids)
     return _take(snapshot, places[is_there], columns, _finder(snapshot))
@@ -163,11 +148,7 @@ def take_row_ids(
 def addresses_of_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the address of the row with each given id, and whether it exists.
-
-    Raises:
-        CorruptFileError: If row ids are damaged.
-    """
+    """Return the address of the row with each given id, and whether it exists."""
     wanted = np.asarray(ids, dtype=np.uint64)
     if snapshot.has_stable_row_ids:
         return row_id_index(snapshot).find(wanted)
@@ -193,11 +174,7 @@ def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[Deleti
 
 
 def _finder(snapshot: Snapshot) -> _Find:
-    """Return a lookup of fragments by id; ids are unique except in some tables of release 0.16.
-
-    Raises:
-        CorruptFileError: If two fragments have the same id.
-    """
+    """Return a lookup of fragments by id; ids are unique except in some tables of release 0.16."""
     places = snapshot.manifest.fragments
     if not places.are_distinct:
         raise CorruptFileError(

@@ -303,10 +303,7 @@ def rows_of_window(
 ) -> int:
     """Return the number of rows to read together, a multiple of the batch size.
 
-    Args:
-        fields: Fields to read.
-        batch_size: Rows per batch.
-        window_bytes: Approximate size of a window in memory; None for the default.
+    The window has approximately this size in memory, or the default.
     """
     bytes_per_row = sum(field.bytes_per_row for field in fields)
     wanted = int((window_bytes or _WINDOW_BYTES) / max(bytes_per_row, _LEAST_ROW_BYTES))
@@ -321,11 +318,7 @@ def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBa
 
 
 def joined_batch(table: pa.Table) -> pa.RecordBatch:
-    """Convert a table to one batch.
-
-    Raises:
-        UnsupportedTypeError: If the dictionaries of a column are not compatible.
-    """
+    """Convert a table to one batch; raise UnsupportedTypeError if its dictionaries differ."""
     if not table.num_columns:
         rows = pa.StructArray.from_buffers(pa.struct([]), table.num_rows, [None])
         return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(table.schema.metadata)

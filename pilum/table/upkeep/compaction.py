@@ -38,7 +38,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads
 from pilum.storage.base import Store
-from pilum.table.commit.operations.fragments import data_paths
+from pilum.table.commit.operations.base import data_paths
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.commit.operations.reserve import ReserveFragments
 from pilum.table.commit.operations.rewrite import Rewrite

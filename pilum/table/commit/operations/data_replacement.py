@@ -17,8 +17,7 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
-from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.fragments import require_version
+from pilum.table.commit.operations.base import Operation, require_version
 from pilum.table.commit.operations.indices import (
     related_fields,
     with_fragments,

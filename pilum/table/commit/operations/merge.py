@@ -18,8 +18,8 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind
-from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.fragments import (
+from pilum.table.commit.operations.base import (
+    Operation,
     numbered,
     require_fits,
     require_version,

@@ -12,8 +12,8 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.append import Append
-from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.fragments import (
+from pilum.table.commit.operations.base import (
+    Operation,
     data_format_of,
     data_paths,
     numbered,

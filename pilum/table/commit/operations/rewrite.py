@@ -19,8 +19,8 @@ from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
-from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.fragments import (
+from pilum.table.commit.operations.base import (
+    Operation,
     all_by_id,
     data_format_of,
     data_paths,

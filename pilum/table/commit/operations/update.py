@@ -26,7 +26,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
-from pilum.table.commit.operations.fragments import (
+from pilum.table.commit.operations.base import (
     RemovesRows,
     all_by_id,
     data_paths,
