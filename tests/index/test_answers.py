@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from pilum.index.answers import Answer, RowSet
 
@@ -44,19 +45,32 @@ def test_logic(one: list[bool | None], two: list[bool | None], three: list[bool 
     assert _truths(found) == expected
 
 
-@given(st.sets(st.integers(0, 5)), st.booleans(), st.sets(st.integers(0, 5)), st.booleans())
-def test_sets(left: set[int], negate_left: bool, right: set[int], negate_right: bool) -> None:
-    """Sets and complements behave like sets of a small universe."""
+_SETS = st.sets(st.integers(0, 5))
+
+
+def _row_set(rows: set[int], is_bitmap: bool) -> RowSet:
+    return RowSet(BitMap64(rows)) if is_bitmap else RowSet(np.array(sorted(rows), np.uint64))
+
+
+@given(_SETS, st.booleans(), _SETS, st.booleans(), st.tuples(st.booleans(), st.booleans()))
+def test_sets(
+    left: set[int],
+    negate_left: bool,
+    right: set[int],
+    negate_right: bool,
+    are_bitmaps: tuple[bool, bool],
+) -> None:
+    """Sets and complements, as arrays and as bitmaps, behave like sets of a small universe."""
     universe = set(range(6))
-    one, two = (
-        RowSet.of(np.array(sorted(left), np.uint64)),
-        RowSet.of(np.array(sorted(right), np.uint64)),
-    )
+    one, two = _row_set(left, are_bitmaps[0]), _row_set(right, are_bitmaps[1])
+    assert (one.num_listed, two.num_listed) == (len(left), len(right))
     one, two = (~one if negate_left else one), (~two if negate_right else two)
     left, right = (
         (universe - left if negate_left else left),
         (universe - right if negate_right else right),
     )
+    unordered = RowSet.of(np.array([*left, *right, *left], np.uint64))
+    assert unordered.listed.tolist() == sorted(left | right)
     for found, expected in (
         (one & two, left & right),
         (one | two, left | right),
