@@ -81,7 +81,7 @@ fn each(
 }
 
 /// Parsed text; members of objects are sorted and unique.
-enum Json<'a> {
+pub(crate) enum Json<'a> {
     Null,
     Bool(bool),
     Uint(u64),

@@ -4,6 +4,7 @@
 //! contradict the format cause an [`error::Corrupt`], never a panic.
 
 pub mod adjusted;
+pub mod analysis;
 pub mod bitmap;
 pub mod bitpacking;
 pub mod block;
@@ -30,5 +31,6 @@ pub mod row_maps;
 pub mod slots;
 pub mod statistics;
 pub mod text_ends;
+pub mod token_set;
 pub mod unravel;
 pub mod values;

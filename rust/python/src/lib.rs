@@ -4,6 +4,7 @@
 //! result. Decoders report damage as `pilum.errors.CorruptFileError`; encoders raise `ValueError`
 //! for input that cannot be encoded.
 
+mod analysis;
 mod arrays;
 mod chunking;
 mod decoding;
@@ -23,6 +24,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule(gil_used = false)]
 mod _kernels {
+    #[pymodule_export]
+    use crate::analysis::{TextAnalyzer, TokenDictionary, TokenSet};
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
     #[pymodule_export]

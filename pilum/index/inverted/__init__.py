@@ -1,0 +1,6 @@
+"""Full-text indices.
+
+    documents ──parameters, tokens──▶ tokens with positions ──▶ posting lists, by token
+
+Source: docs/format/indices.md.
+"""
