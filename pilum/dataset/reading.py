@@ -68,21 +68,22 @@ class Reading(DatasetBase):
             io_buffer_size: A hint without effect.
             use_stats: A hint without effect.
             late_materialization: A hint without effect.
-            use_scalar_index: A hint without effect.
             prefilter: A hint without effect.
             disable_scoring_autoprojection: A hint without effect.
-            nearest: Belongs to index searches, and is rejected; the same holds for the next
+            use_scalar_index: Whether indices may be used for the filter; True if None. They are
+                used where this is estimated to be faster, and never change the result.
+            index_segments: Uuids of the segments of indices that may be used; all if None.
+            fast_search: Whether to leave out rows of fragments that the used indices do not cover.
+            nearest: Belongs to vector searches, and is rejected; the same holds for the next
                 arguments.
             full_text_query: Is rejected.
-            index_segments: Is rejected.
-            fast_search: Is rejected.
             row_addr_allowlist: Is rejected.
             row_addr_blocklist: Is rejected.
 
         Raises:
             ColumnNotFoundError: If a named column does not exist.
             FilterError: If the filter or a computed column cannot be parsed or bound.
-            UnsupportedFeatureError: If an index search is requested.
+            UnsupportedFeatureError: If a vector or text search is requested.
             InvalidInputError: If any other argument is invalid.
         """
         keywords: ScanKeywords = {
@@ -356,7 +357,9 @@ class Reading(DatasetBase):
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
-        return self.scanner(filter=filter).count_rows()
+        return LanceScanner(
+            self._snapshot, Scan.of(self._snapshot, ScanKeywords(filter=filter))
+        ).count_rows()
 
     def sql(self, sql: str) -> NoReturn:
         """Raise UnsupportedFeatureError: SQL queries are not supported.

@@ -171,7 +171,7 @@ class Scan:
         Raises:
             ColumnNotFoundError: If a named column does not exist.
             FilterError: If the filter or a computed column cannot be parsed or bound.
-            UnsupportedFeatureError: If an index search is requested.
+            UnsupportedFeatureError: If a vector or text search is requested.
             UnknownArgumentError: If a scan has no such argument.
             InvalidInputError: If any other argument is invalid.
         """
@@ -221,7 +221,7 @@ def _require_valid(given: Mapping[str, Any]) -> None:
     """Check keywords that are not None, except those that depend on the version."""
     for name in _SEARCHES:
         if given.get(name, False) is not False:
-            raise UnsupportedFeatureError(f"{name}: indices are kept, but not searched yet")
+            raise UnsupportedFeatureError(f"{name}: vectors and texts are not searched yet")
     for name in _COUNTS:
         if name in given:
             require_count(name, given[name], 1)

@@ -334,7 +334,7 @@ class ScannerBuilder:
         return self._set("use_stats", use_stats)
 
     def use_scalar_index(self, use_scalar_index: bool = True) -> Self:
-        """Accept a hint without effect."""
+        """Set whether indices may be used for the filter."""
         return self._set("use_scalar_index", use_scalar_index)
 
     def prefilter(self, prefilter: bool) -> Self:
@@ -358,11 +358,11 @@ class ScannerBuilder:
         return self._set("nearest", query)
 
     def fast_search(self, flag: bool) -> Self:
-        """Request a search of indexed rows only, which `to_scanner` rejects."""
+        """Set whether to leave out rows of fragments that the used indices do not cover."""
         return self._set("fast_search", flag)
 
     def with_index_segments(self, index_segments: Any) -> Self:
-        """Request a search of index segments, which `to_scanner` rejects."""
+        """Set the uuids of the segments of indices that may be used."""
         return self._set("index_segments", index_segments)
 
     def row_addr_prefilter(

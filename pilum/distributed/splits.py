@@ -20,6 +20,7 @@ from pilum.distributed.versions import TableVersion
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.version import FileVersion
+from pilum.table.indices.use import with_selection
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.json_columns import text_batches
 from pilum.table.read.matching import rows_to_test
@@ -244,7 +245,7 @@ def read_split(
         with_payloads=with_payloads,
         window_bytes=window_bytes,
     )
-    batches = scan(version.snapshot, options)
+    batches = scan(version.snapshot, with_selection(version.snapshot, options))
     if not json_as_text:
         return batches
     return iter(text_batches(scan_schema(version.snapshot, options), batches))

@@ -26,6 +26,7 @@ from pilum.format.schema import FieldId, Schema
 from pilum.table.commit.operations.base import Marked, data_paths
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.update import Update
+from pilum.table.indices.use import with_selection
 from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.lineage import lineage_of_rows, with_lineage
@@ -75,7 +76,7 @@ def matching_rows(
         columns=(ROW_ADDRESS,), filter=filter, batch_size=_BATCH_ROWS, fragment_ids=fragment_ids
     )
     found: dict[FragmentId, list[NDArray[np.uint32]]] = {}
-    for batch in scan(snapshot, options):
+    for batch in scan(snapshot, with_selection(snapshot, options)):
         addresses = batch.column(0).to_numpy()  # of one fragment: no batch spans two
         number = FragmentId(int(fragment_ids_of(addresses[:1])[0]))
         found.setdefault(number, []).append(rows_of(addresses).astype(np.uint32))
@@ -276,7 +277,7 @@ def _changed(
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())
     read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
-    for batch in scan(snapshot, replace(rows, columns=read)):
+    for batch in scan(snapshot, with_selection(snapshot, replace(rows, columns=read))):
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         found.append(addresses)
         columns = [

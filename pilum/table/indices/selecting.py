@@ -173,14 +173,15 @@ def _is_worth_it(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter, plan: Plan, use: IndexUse
 ) -> bool:
     """Return whether a plan is estimated to be faster than a scan of the filter's columns."""
-    read_rows = 0 if use.only_counts else plan.num_found
-    num_rows = _rows_of(snapshot, plan.covered)
+    num_rows = covered = _rows_of(snapshot, plan.covered)
     if options.fragment_ids is not None:
-        num_rows = min(num_rows, _rows_of(snapshot, options.fragment_ids))
-    if options.limit is not None:
-        needed = options.offset + options.limit
-        num_rows = num_rows * min(needed, plan.num_found) // max(plan.num_found, 1) or num_rows
-        read_rows = min(read_rows, needed)
+        num_rows = min(covered, _rows_of(snapshot, options.fragment_ids))
+    read_rows = plan.num_found * num_rows // max(covered, 1)
+    if options.limit is not None and read_rows:
+        read_rows = min(read_rows, options.offset + options.limit)
+        num_rows = num_rows * read_rows // max(plan.num_found, 1)
+    if use.only_counts:
+        read_rows = 0
     columns = scan_columns(snapshot.described, filter.columns)
     row_bytes = sum(_width_bytes(column.arrow.type) for column in columns)
     scan_ns = num_rows * (_SCANNED_ROW_NS + row_bytes * _SCANNED_BYTE_NS)
