@@ -25,6 +25,7 @@ from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFeat
 from pilum.format.version import FileVersion
 from pilum.progress import progress
 from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.indices.segments import segments
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move
@@ -354,8 +355,7 @@ def _is_current(move: Move, manifest: Manifest) -> bool:
 
 def _publish(dataset: DatasetBase, version: int, moves: list[Move], options: Options) -> None:
     before = dataset.snapshot
-    records = bool(options.records_moves)
-    manifest = commit_moves(before.store, version, moves, records_moves=records)
+    manifest = commit_moves(before.store, version, moves, records_moves=options.records_moves)
     dataset.advance(replace(before, manifest=manifest))
 
 
@@ -372,9 +372,10 @@ def _require_index_remap(
     if options.records_moves is not False:
         return
     moves = [Move(task.sources, ()) for task in tasks]
-    if Coverage(snapshot.store, snapshot.manifest).needs(moves):
+    readable = {one.entry.uuid for one in segments(snapshot)}
+    if names := Coverage(snapshot.store, snapshot.manifest).needs(moves, readable):
         raise UnsupportedFeatureError(
-            "defer_index_remap=False: files of indices cannot be rewritten; leave it out to "
+            f"defer_index_remap=False: the indices {names} cannot be rewritten; leave it out to "
             "record where their rows were moved"
         )
 

@@ -13,8 +13,8 @@ attribute of the committed form, and the kind of its values, which converts them
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pilum.arguments import require_count
 from pilum.dataset.metadata import DataFile, FragmentMetadata, Index
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit, map_update
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table.commit import transaction
 from pilum.table.commit.operations.append import Append
@@ -38,6 +38,7 @@ from pilum.table.commit.operations.restore import Restore
 from pilum.table.commit.operations.rewrite import Rewrite
 from pilum.table.commit.operations.update import Update, UpdateMode
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.model.index_segments import IndexSegment, RewrittenIndex
 from pilum.table.model.reuse_index import Move
 from pilum.table.write.align import new_schema
 
@@ -217,9 +218,25 @@ def _field_updates_form(
     return {int(number): _map_update_form(update) for number, update in updates.items()} or None
 
 
-def _no_indices(_: str, indices: Iterable[Any]) -> None:
-    if list(indices):
-        raise UnsupportedFeatureError("rewritten_indices: the commit looks after the indices")
+def _rewritten_index(index: Any) -> RewrittenIndex:
+    segment = Index(
+        index.new_id,
+        "",
+        [],
+        0,
+        [],
+        require_count("new_index_version", index.new_index_version),
+        index_details=(index.new_details_type_url, index.new_details_value),
+    )
+    old = replace(segment, uuid=index.old_id).to_table()
+    return RewrittenIndex(old.uuid, segment.to_table().message)
+
+
+def _rewritten_index_form(index: RewrittenIndex) -> LanceOperation.RewrittenIndex:
+    new, details = IndexSegment(index.new), index.new.index_details
+    return LanceOperation.RewrittenIndex(
+        index.old_uuid, new.uuid, details.type_url, details.value, index.new.index_version
+    )
 
 
 def _cloned(_: str, path: str) -> str:
@@ -252,7 +269,7 @@ BASES = Kind(
 )
 GROUPS = _many(_one(LanceOperation.RewriteGroup))
 REPLACEMENTS = _many(_one(LanceOperation.DataReplacementGroup, content=" with a DataFile"))
-NO_INDICES = Kind(_no_indices, lambda _: [])
+REWRITTEN = _many(_one(LanceOperation.RewrittenIndex, _rewritten_index_form, _rewritten_index))
 SOURCE = Kind(_cloned)
 
 FORMS: Mapping[type, Form] = {
@@ -285,7 +302,7 @@ FORMS: Mapping[type, Form] = {
     LanceOperation.Project: Form.of(Project, schema=SCHEMA_WITH_IDS, preserves_nullability=FLAG),
     LanceOperation.Restore: Form.of(Restore, version=VERSION),
     LanceOperation.Rewrite: Form.of(
-        Rewrite, groups=("moves", GROUPS), rewritten_indices=(None, NO_INDICES)
+        Rewrite, groups=("moves", GROUPS), rewritten_indices=("rewritten", REWRITTEN)
     ),
     LanceOperation.RewriteGroup: Form.of(
         Move, old_fragments=("old", FRAGMENTS), new_fragments=("new", FRAGMENTS)

@@ -293,7 +293,7 @@ def _opened(snapshot: Snapshot, entry: IndexSegment) -> OpenSegment:
         )
     before = load_version(snapshot.store, entry.dataset_version)
     changed = changed_fragments(before, snapshot.manifest, entry.field_ids)
-    return open_segment(snapshot, replace(found, fragments=found.fragments - changed))
+    return open_segment(snapshot, found.reduced(snapshot, changed))
 
 
 def _require_disjoint(covered: Sequence[BitMap]) -> None:

@@ -204,7 +204,8 @@ class LanceOperation:
 
         Attributes:
             groups: The old fragments and their replacements.
-            rewritten_indices: Must be empty: the commit updates the indices.
+            rewritten_indices: Segments with new files for the new places of rows; moves are
+                recorded for the others.
         """
 
         groups: Iterable[LanceOperation.RewriteGroup]

@@ -138,9 +138,10 @@ class DatasetOptimizer:
                 by default.
             materialize_deletions_threshold: Share of deleted rows above which a fragment is
                 rewritten; 0.1 by default.
-            defer_index_remap: True records row moves even if no index needs them yet. False
-                requires indices to be rewritten, which is not supported if an index covers the
-                fragments. By default moves are recorded if an index needs them.
+            defer_index_remap: True leaves the files of indices unchanged and records the moves of
+                rows, which every use of an index then follows. False requires that all indices on
+                the fragments are rewritten. By default those are rewritten that can be, and moves
+                are recorded if there are others.
             num_threads: Number of concurrent tasks; the number of processors by default.
             batch_size: Number of rows that are read at a time.
             compaction_mode: Rows are always re-encoded; "force_binary_copy" is rejected.

@@ -160,7 +160,7 @@ def _rewritten(
             snapshot.store,
             job.read_version,
             [move],
-            records_moves=False,
+            records_moves=None,
             keeps_order=False,
             uuid=job.uuid,
         )

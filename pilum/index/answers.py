@@ -68,6 +68,11 @@ class RowSet:
         return len(self.listed if self._bitmap is None else self._bitmap)
 
     @property
+    def bitmap(self) -> BitMap64 | None:
+        """The references in `listed` as a Roaring bitmap, if they are kept as such."""
+        return self._bitmap
+
+    @property
     def is_empty(self) -> bool:
         """Whether the set certainly contains no row."""
         return not self.is_complement and self.num_listed == 0

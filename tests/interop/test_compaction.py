@@ -216,10 +216,12 @@ def test_many_moved_rows_are_recorded_in_a_file(tmp_path: Path) -> None:
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     dataset = pilum.dataset(uri)
     dataset.delete("a % 3 = 0")
-    dataset.optimize.compact_files(target_rows_per_fragment=5_000_000)
+    target = 5_000_000
+    dataset.optimize.compact_files(target_rows_per_fragment=target, defer_index_remap=True)
     assert list((tmp_path / "table").glob("_indices/*/details.binpb"))
     append(uri, 3, 1)
-    pilum.dataset(uri).optimize.compact_files(target_rows_per_fragment=5_000_000)
+    dataset.checkout_latest()
+    dataset.optimize.compact_files(target_rows_per_fragment=target, defer_index_remap=True)
     found = lance.dataset(uri).to_table(filter="a IN (1, 3, 1200001, 1200003)")
     assert sorted(found["a"].to_pylist()) == [1, 3, 1200001]
 
@@ -236,7 +238,16 @@ def test_an_index_that_is_made_meanwhile_stays_right(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table(filter="a = 150")["a"].to_pylist() == [150]
     dataset = pilum.dataset(uri)
     dataset.delete("a < 50")
-    with pytest.raises(UnsupportedFeatureError, match="defer_index_remap"):
+    dataset.optimize.compact_files(defer_index_remap=False)
+    theirs = lance.dataset(uri)
+    assert "ScalarIndexQuery" in theirs.scanner(filter="a = 150").explain_plan()
+    assert theirs.to_table(filter="a IN (30, 150)")["a"].to_pylist() == [150]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(500), pa.float32()), 2)
+    dataset.add_columns(pa.table({"v": vectors}).to_reader())
+    lance.dataset(uri).create_index("v", "IVF_FLAT", num_partitions=2)
+    dataset.checkout_latest()
+    dataset.delete("a < 100")
+    with pytest.raises(UnsupportedFeatureError, match=r"defer_index_remap=False: .*'v_idx'"):
         dataset.optimize.compact_files(defer_index_remap=False)
 
 

@@ -75,11 +75,8 @@ def test_addresses_follow_compactions(tmp_path: Path, ours: bool) -> None:
     made.create_scalar_index("a", "BTREE")
     for number in (3, 5):
         pilum.dataset(uri).delete(f"a % 7 = {number}")
-        if ours:
-            pilum.dataset(uri).optimize.compact_files(target_rows_per_fragment=130)
-        else:
-            made = lance.dataset(uri)
-            made.optimize.compact_files(target_rows_per_fragment=130, defer_index_remap=True)
+        made = (pilum if ours else lance).dataset(uri)
+        made.optimize.compact_files(target_rows_per_fragment=130, defer_index_remap=True)
     wanted = pa.concat_arrays(
         [addresses["_rowaddr"].combine_chunks(), pa.array([None, 999 << 32], pa.uint64())]
     )

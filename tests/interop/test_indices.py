@@ -162,7 +162,7 @@ def test_indices_are_listed_as_the_reference_does(indexed: str) -> None:
                 assert getattr(segment, name) == getattr(segment_of_theirs, name)
 
 
-def test_only_what_is_there_can_be_dropped_and_nothing_made(copies: tuple[str, str]) -> None:
+def test_only_what_is_there_can_be_dropped(copies: tuple[str, str]) -> None:
     dataset = pilum.dataset(copies[0])
     version = dataset.version
     with pytest.raises(IndexNotFoundError, match="no index 'x'; there are"):

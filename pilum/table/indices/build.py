@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 from pyroaring import BitMap
 
 from pilum.format.pb import table_pb2
-from pilum.index.base import IndexRows, IndexType, References
+from pilum.index.base import IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolderWriter
 from pilum.table.indices.rows import OnRows, index_rows, indexed_column
 from pilum.table.indices.segments import OpenSegment
@@ -31,7 +31,7 @@ from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.names import index_folder
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["NewIndex", "discard_segments", "merge_segments", "train_segment", "written_references"]
+__all__ = ["NewIndex", "discard_segments", "merge_segments", "train_segment", "write_merged"]
 
 
 def _no_rows(num_rows: int) -> None:
@@ -99,10 +99,21 @@ def merge_segments(
     Raises:
         CorruptFileError: If a file is damaged.
     """
-    references = written_references(snapshot, new.type)
+    references = _references(snapshot, new.type)
     parts = [segment.part(references) for segment in old]
     rows = _rows(snapshot, new, fragments) if fragments else None
     covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
+    return write_merged(snapshot, new, parts, rows, covered)
+
+
+def write_merged(
+    snapshot: Snapshot,
+    new: NewIndex,
+    parts: Sequence[Part[Any]],
+    rows: IndexRows | None,
+    covered: BitMap,
+) -> IndexSegment:
+    """Write a segment that is merged from parts and rows, and covers the given fragments."""
     return _written(snapshot, new, covered, lambda folder: new.type.merge(parts, rows, folder))
 
 
@@ -115,7 +126,7 @@ def discard_segments(snapshot: Snapshot, new: Sequence[IndexSegment]) -> None:
                 store.delete(f"{index_folder(segment.uuid)}/{file.path}")
 
 
-def written_references(snapshot: Snapshot, type: IndexType[Any]) -> References:
+def _references(snapshot: Snapshot, type: IndexType[Any]) -> References:
     """Return what identifies a row in new segments of a type."""
     if not snapshot.has_stable_row_ids and type.references is References.ROW_IDS:
         return References.ADDRESSES
@@ -124,7 +135,7 @@ def written_references(snapshot: Snapshot, type: IndexType[Any]) -> References:
 
 def _rows(snapshot: Snapshot, new: NewIndex, fragments: BitMap) -> IndexRows:
     column = indexed_column(snapshot, new.path)
-    references = written_references(snapshot, new.type)
+    references = _references(snapshot, new.type)
     return index_rows(snapshot, column, references, fragments, new.on_rows)
 
 

@@ -21,7 +21,7 @@ from pyroaring import BitMap
 from pilum.errors import UnsupportedFeatureError
 from pilum.table.indices.build import NewIndex, discard_segments, merge_segments
 from pilum.table.indices.rows import OnRows, existing_fragments
-from pilum.table.indices.segments import OpenSegment, Segment, named_segments, open_segment
+from pilum.table.indices.segments import Segment, named_segments, open_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.snapshot import Snapshot
 
@@ -115,8 +115,9 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows) -> IndexSegment:
     assert path is not None  # an index is dropped with its column
     merged = [open_segment(snapshot, one) for one in plan.merged or [newest]]
     fragments = plan.fragments
-    if plan.retrains or not plan.num_merged:
-        merged = [_without_rows(merged[-1])]
+    if plan.retrains or not plan.num_merged:  # only the parameters of the newest one matter
+        last = merged[-1]
+        merged = [replace(last, segment=last.segment.reduced(snapshot, last.fragments))]
     else:
         for one in merged:
             fragments = fragments | (one.fragments - one.lasting_fragments)
@@ -126,11 +127,6 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows) -> IndexSegment:
         dataset_version = min(versions, default=dataset_version)
     new = NewIndex(newest.name, path, newest.type, dataset_version, on_rows=on_rows)
     return merge_segments(snapshot, new, merged, fragments)
-
-
-def _without_rows(opened: OpenSegment) -> OpenSegment:
-    """Return a segment that covers nothing, for its parameters."""
-    return replace(opened, segment=replace(opened.segment, fragments=BitMap()))
 
 
 def _wanted(snapshot: Snapshot, names: Collection[str] | None) -> Iterator[Sequence[Segment]]:

@@ -17,14 +17,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 from pilum.errors import CorruptFileError, IndexNotFoundError, NotFoundError
-from pilum.format.row_address import Addresses, fragment_ids_of
+from pilum.format.row_address import Addresses, first_address, fragment_ids_of
 from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index, IndexType, Part, References
@@ -32,7 +33,6 @@ from pilum.index.files import IndexFolder
 from pilum.index.queries import Query
 from pilum.index.registry import index_type_of, index_type_of_files
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
-from pilum.table.indices.rows import existing_fragments
 from pilum.table.model.base_paths import index_place
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.columns import ScanColumn
@@ -64,17 +64,47 @@ class Segment:
         type: Its type.
         references: What identifies a row in its files.
         fragments: The existing fragments that it covers.
+        sizes: The number of physical rows of each of them.
     """
 
     entry: IndexSegment
     type: IndexType[Any]
     references: References
     fragments: BitMap
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        entry: IndexSegment,
+        type: IndexType[Any],
+        references: References,
+        covered: BitMap,
+    ) -> Segment:
+        """Return a segment that covers those of some fragments that exist."""
+        found = [one for one in snapshot.manifest.fragments if one.id in covered]
+        sizes = {int(one.id): one.physical_rows for one in found}
+        fragments = BitMap(sizes)
+        return cls(entry, type, references, fragments, tuple(sizes[one] for one in fragments))
+
+    def reduced(self, snapshot: Snapshot, gone: BitMap) -> Segment:
+        """Return the segment as if it did not cover some fragments."""
+        covered = self.fragments - gone
+        return Segment.of(snapshot, self.entry, self.type, self.references, covered)
 
     @property
     def name(self) -> str:
         """The name of the index, which several segments may share."""
         return self.entry.name
+
+    @cached_property
+    def addresses(self) -> BitMap64:
+        """The addresses in the covered fragments, deleted rows included."""
+        found = BitMap64()
+        for number, num_rows in zip(self.fragments, self.sizes, strict=True):
+            found.add_range(first_address(number), first_address(number) + num_rows)
+        return found
 
     @property
     def field_id(self) -> FieldId:
@@ -183,10 +213,13 @@ class OpenSegment:
         cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
-        addresses = rows.listed
         if self._has_ids or self.moved is not None:
-            addresses, is_there = self.addresses(addresses)
+            addresses, is_there = self.addresses(rows.listed)
             addresses = RowSet.of(addresses[is_there]).listed
+        elif rows.bitmap is not None:
+            return RowSet(rows.bitmap & self.segment.addresses, rows.is_complement)
+        else:
+            addresses = rows.listed
         return RowSet(located(addresses, self.fragments), rows.is_complement)
 
 
@@ -336,7 +369,7 @@ def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:
         references = References.ADDRESSES
     moved = moved_rows(snapshot)
     covered = covered if moved is None else moved.covered(covered)
-    return Segment(entry, type, references, covered & existing_fragments(snapshot))
+    return Segment.of(snapshot, entry, type, references, covered)
 
 
 def _usable(snapshot: Snapshot) -> Sequence[Segment]:

@@ -7,6 +7,8 @@ the index. Source: docs/format/table.md, "Indices".
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -18,9 +20,11 @@ from pilum.format.pb import table_pb2
 
 __all__ = [
     "IndexSegment",
+    "RewrittenIndex",
     "covered_fragments",
     "index_segments",
     "is_system_index",
+    "with_rewritten_indices",
 ]
 
 _SYSTEM_PREFIX = "__lance_"
@@ -95,6 +99,37 @@ class IndexSegment:
     def size_bytes(self) -> int | None:
         """The total size of the segment's files; None in old tables."""
         return sum(file.size_bytes for file in self.message.files) or None
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenIndex:
+    """A segment whose files were rewritten because its rows moved.
+
+    Attributes:
+        old_uuid: The uuid of the segment that it replaces.
+        new: Its uuid, details, index version and files; other members do not count.
+    """
+
+    old_uuid: str
+    new: table_pb2.IndexMetadata
+
+
+def with_rewritten_indices(
+    section: table_pb2.IndexSection, rewritten: Iterable[RewrittenIndex]
+) -> None:
+    """Replace segments in a section; their names and fragments stay."""
+    by_uuid = {one.old_uuid: one.new for one in rewritten}
+    for index in section.indices if by_uuid else ():
+        new = by_uuid.get(IndexSegment(index).uuid)
+        if new is None:
+            continue
+        index.uuid.CopyFrom(new.uuid)
+        index.index_details.CopyFrom(new.index_details)
+        index.index_version = new.index_version
+        index.created_at = time.time_ns() // 10**6
+        index.ClearField("base_id")
+        del index.files[:]
+        index.files.extend(new.files)
 
 
 def index_segments(section: bytes) -> tuple[IndexSegment, ...]:

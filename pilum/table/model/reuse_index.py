@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import struct
 import time
-import uuid as uuids
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
@@ -35,7 +35,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message
 from pilum.table.model.names import index_folder
 
-__all__ = ["Coverage", "Move", "load_moves", "reuse_entry", "with_moves"]
+__all__ = ["Coverage", "Move", "load_moves", "move_group", "reuse_entry", "with_moves"]
 
 _NAME = "__lance_frag_reuse"
 _SYSTEM_PREFIX = "__lance_"
@@ -91,13 +91,26 @@ class Coverage:
             position for position, covered in self._by_index.items() if fragment_id in covered
         )
 
-    def needs(self, moves: Iterable[Move]) -> bool:
-        """Return whether an index covers a fragment that moves."""
-        old = BitMap(fragment.id for move in moves for fragment in move.old)
-        return any(not old.isdisjoint(covered) for covered in self._by_index.values())
+    def needs(self, moves: Iterable[Move], but_for: Collection[str] = ()) -> list[str]:
+        """Return the names of the indices that cover a fragment that moves.
 
-    def move(self, moves: Iterable[Move]) -> None:
+        Args:
+            moves: The moves.
+            but_for: Uuids of segments that do not count.
+        """
+        old = BitMap(fragment.id for move in moves for fragment in move.old)
+        return [
+            str(self.section.indices[position].name)
+            for position, covered in self._by_index.items()
+            if not old.isdisjoint(covered) and self._uuid(position) not in but_for
+        ]
+
+    def move(self, moves: Iterable[Move], uuids: Collection[str] | None = None) -> None:
         """Extend the coverage of indices to the new fragments.
+
+        Args:
+            moves: The moves.
+            uuids: Uuids of the segments to change; None for all.
 
         Raises:
             CommitConflictError: If an index covers only part of a group of fragments that move
@@ -106,21 +119,28 @@ class Coverage:
         ids = [(BitMap(one.id for one in m.old), [int(one.id) for one in m.new]) for m in moves]
         for position, covered in self._by_index.items():
             index = self.section.indices[position]
+            if uuids is not None and self._uuid(position) not in uuids:
+                continue
             moved = _moved(covered, ids, index.name)
             if moved != BitMap.deserialize(index.fragment_bitmap):
                 index.fragment_bitmap = moved.serialize()
 
+    def _uuid(self, position: int) -> str:
+        return str(UUID(bytes=self.section.indices[position].uuid.uuid))
+
 
 def with_moves(
-    store: Store, manifest: Manifest, moves: Sequence[Move], *, always: bool
+    store: Store, manifest: Manifest, moves: Sequence[Move]
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the `IndexSection` after rows moved, and the paths of files written for it.
+    """Return the `IndexSection` of a version in which rows moved, with a record of the moves.
 
     Args:
         store: Store of the table; long details are written to it.
         manifest: The previous version.
         moves: The moves of rows.
-        always: Whether to record the moves even if no index needs them yet.
+
+    Returns:
+        The section, and the paths of files that were written for it.
 
     Raises:
         CommitConflictError: If an index covers only part of a group of fragments that move
@@ -129,11 +149,9 @@ def with_moves(
         CorruptFileError: If the indices or deletion files are damaged.
     """
     coverage = Coverage(store, manifest)
-    if not always and not coverage.needs(moves):
-        return manifest.index_section, ()
     coverage.move(moves)
     version = _Details.Version(
-        dataset_version=manifest.version, groups=[_group(store, move) for move in moves]
+        dataset_version=manifest.version, groups=[move_group(store, move) for move in moves]
     )
     content = _Details.Content(versions=[*coverage.versions, version])
     entry, written = _entry(store, manifest, moves, content)
@@ -194,7 +212,12 @@ def _moved(covered: BitMap, moves: Iterable[tuple[BitMap, list[int]]], name: str
     return covered
 
 
-def _group(store: Store, move: Move) -> _Details.Group:
+def move_group(store: Store, move: Move) -> reuse_pb2.FragmentReuseIndexDetails.Group:
+    """Return the record of a move.
+
+    Raises:
+        CorruptFileError: If a deletion file is damaged.
+    """
     return _Details.Group(
         changed_row_addrs=_addresses(store, move.old),
         old_fragments=map(_digest, move.old),
@@ -227,7 +250,7 @@ def _addresses(store: Store, fragments: Iterable[Fragment]) -> bytes:
 def _entry(
     store: Store, manifest: Manifest, moves: Iterable[Move], content: _Details.Content
 ) -> tuple[table_pb2.IndexMetadata, tuple[str, ...]]:
-    number = uuids.uuid4()
+    number = uuid4()
     entry = table_pb2.IndexMetadata(
         uuid=table_pb2.UUID(uuid=number.bytes),
         name=_NAME,

@@ -42,12 +42,15 @@ from pilum.table.commit.operations.base import data_paths
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.commit.operations.reserve import ReserveFragments
 from pilum.table.commit.operations.rewrite import Rewrite
+from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.commit.transaction import Transaction
+from pilum.table.indices.remap import Remap, remap_indices
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move
 from pilum.table.read.lineage import lineage_of_fragments, with_lineage
 from pilum.table.read.live_rows import live_rows
+from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.write.sidecars import discard_file
@@ -87,8 +90,8 @@ class CompactionOptions:
         max_bytes_per_file: A new file that has grown to this size gets no further rows.
         materialize_deletions: Whether fragments are rewritten because of their deleted rows alone.
         materialize_deletions_threshold: Minimum share of deleted rows for that.
-        records_moves: Whether to record moves even if no index needs them yet; None to record them
-            where an index needs them.
+        records_moves: Whether to record moves for indices instead of rewriting these; None to do so
+            for indices that this library cannot rewrite.
         num_threads: Number of concurrent tasks; None for as many as the memory limit allows.
         batch_size: Number of rows read at a time; None for the default.
         memory_limit_bytes: Memory limit of all concurrent tasks together.
@@ -331,18 +334,21 @@ def commit_moves(
     read_version: int,
     moves: Sequence[Move],
     *,
-    records_moves: bool,
+    records_moves: bool | None,
     keeps_order: bool = True,
     uuid: str | None = None,
 ) -> Manifest:
     """Publish moves as one version, after a version that reserves ids.
 
+    Indices on the rows are rewritten, unless the moves are recorded for them.
+
     Args:
         store: Where the table is.
         read_version: The version that has the old fragments.
         moves: All moves to commit.
-        records_moves: Whether to record the moves even if no index needs it yet.
-        keeps_order: Whether the rows of a move keep their order.
+        records_moves: Whether to record the moves instead of rewriting indices; None to do so for
+            indices that this library cannot rewrite.
+        keeps_order: Whether the rows of a move keep their order; otherwise no index is rewritten.
         uuid: Uuid of the transaction; a new one if None.
 
     Raises:
@@ -350,19 +356,34 @@ def commit_moves(
             index needs the order of rows and it is not kept.
         CommitContentionError: If every attempt lost against another commit.
     """
-    num_new = sum(len(move.new) for move in moves)
-    numbered = tuple(moves)
-    if num_new:
-        reserved = commit_and_clean_up(store, Transaction(read_version, ReserveFragments(num_new)))
-        assert reserved.max_fragment_id is not None
-        ids = iter(range(reserved.max_fragment_id - num_new + 1, reserved.max_fragment_id + 1))
-        numbered = tuple(
-            replace(move, new=tuple(replace(one, id=FragmentId(next(ids))) for one in move.new))
-            for move in moves
-        )
-    operation = Rewrite(numbered, records_moves, keeps_order)
+    numbered, base = _numbered(store, read_version, moves)
+    remap, snapshot = Remap(), Snapshot(store, base, Session(index_cache_size_bytes=0))
+    if keeps_order and not records_moves:
+        remap = remap_indices(snapshot, numbered)
+    operation = Rewrite(numbered, remap.rewritten, remap.left, records_moves, keeps_order)
     transaction = Transaction(read_version, operation)
-    return commit_and_clean_up(store, replace(transaction, uuid=uuid or transaction.uuid))
+    try:
+        return commit_and_clean_up(store, replace(transaction, uuid=uuid or transaction.uuid))
+    except NOT_COMMITTED:
+        remap.discard(snapshot)
+        raise
+
+
+def _numbered(
+    store: Store, read_version: int, moves: Sequence[Move]
+) -> tuple[tuple[Move, ...], Manifest]:
+    """Reserve ids for new fragments; return the moves with them, and the latest version."""
+    num_new = sum(len(move.new) for move in moves)
+    if not num_new:
+        return tuple(moves), Snapshot.latest(store).manifest
+    reserved = commit_and_clean_up(store, Transaction(read_version, ReserveFragments(num_new)))
+    assert reserved.max_fragment_id is not None
+    ids = iter(range(reserved.max_fragment_id - num_new + 1, reserved.max_fragment_id + 1))
+    numbered = tuple(
+        replace(move, new=tuple(replace(one, id=FragmentId(next(ids))) for one in move.new))
+        for move in moves
+    )
+    return numbered, reserved
 
 
 def discard_moves(store: Store, moves: Iterable[Move]) -> None:

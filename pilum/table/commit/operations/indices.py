@@ -25,7 +25,13 @@ from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.index_segments import IndexSegment, covered_fragments, is_system_index
+from pilum.table.model.index_segments import (
+    IndexSegment,
+    RewrittenIndex,
+    covered_fragments,
+    is_system_index,
+    with_rewritten_indices,
+)
 from pilum.table.model.manifest import Manifest
 
 __all__ = [
@@ -119,17 +125,18 @@ def with_rewritten_fragments(
     groups: Iterable[tuple[Collection[int], Collection[int]]],
     *,
     stable_row_ids: bool,
+    rewritten: Collection[RewrittenIndex] = (),
 ) -> bytes:
     """Return an `IndexSection` after all rows of some fragments moved to others, unchanged.
 
-    With stable row ids, indices of ids still cover the rows. Indices of addresses do not: they keep
-    the removed fragments, so that readers skip matches there, and the new fragments are read
-    without an index.
+    With stable row ids, indices of ids still cover the rows, and so do rewritten ones. Other
+    indices of addresses do not: the new fragments are read without them.
 
     Args:
         section: The section as stored in the manifest.
         groups: For each group of fragments, the old and the new ids.
         stable_row_ids: Whether rows have stable ids.
+        rewritten: Segments with new files for the new places of rows.
 
     Raises:
         InvalidInputError: If an index that still covers the rows covers only a part of a group.
@@ -137,10 +144,16 @@ def with_rewritten_fragments(
     if not stable_row_ids:
         return section
     moves = [(BitMap(old), BitMap(new)) for old, new in groups]
+    if rewritten:
+        message = table_pb2.IndexSection.FromString(section)
+        with_rewritten_indices(message, rewritten)
+        section = _with_indices(message, list(message.indices))
+    follows = {IndexSegment(one.new).uuid for one in rewritten}
 
     def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
+        is_lost = _keeps_addresses(index) and IndexSegment(index).uuid not in follows
         for old, new in moves:
-            if _keeps_addresses(index):
+            if is_lost:
                 covered = covered - old
             elif old <= covered:
                 covered = (covered - old) | new

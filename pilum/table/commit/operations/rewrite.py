@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
+from uuid import UUID
 
 from pilum.errors import CommitConflictError, InvalidInputError
-from pilum.format.pb import transaction_pb2
+from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import (
@@ -30,7 +31,13 @@ from pilum.table.commit.operations.base import (
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import (
+    IndexSegment,
+    RewrittenIndex,
+    with_rewritten_indices,
+)
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import index_folder
 from pilum.table.model.reuse_index import Coverage, Move, with_moves
 from pilum.table.model.row_id_sequence import RowIdSequence
 
@@ -45,8 +52,11 @@ class Rewrite(Operation):
 
     Attributes:
         moves: The groups. New fragments have ids that were reserved, or 0.
-        records_moves: Whether the moves are recorded even if no index needs them yet; not part of
-            the transaction.
+        rewritten: Segments of indices with new files for the new places of rows.
+        left: Uuids of segments that no longer cover the rows; not part of the transaction.
+        records_moves: Whether the moves are recorded for indices, even if none needs them yet; None
+            to record them for segments that are neither rewritten nor left. Not part of the
+            transaction.
         keeps_order: Whether the rows of a group keep their order; not part of the transaction.
         indices: The `IndexSection` of the new version, once `prepared`; not part of the
             transaction.
@@ -55,7 +65,9 @@ class Rewrite(Operation):
 
     arm = "rewrite"
     moves: tuple[Move, ...]
-    records_moves: bool = field(default=False, compare=False)
+    rewritten: tuple[RewrittenIndex, ...] = ()
+    left: tuple[str, ...] = field(default=(), compare=False)
+    records_moves: bool | None = field(default=None, compare=False)
     keeps_order: bool = field(default=True, compare=False)
     indices: bytes | None = field(default=None, compare=False, repr=False)
     written: tuple[str, ...] = field(default=(), compare=False)
@@ -77,7 +89,8 @@ class Rewrite(Operation):
                     tuple(map(Fragment.from_proto, group.new_fragments)),
                 )
                 for group in groups
-            )
+            ),
+            tuple(map(_rewritten, message.rewritten_indices)),
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Rewrite:
@@ -89,7 +102,17 @@ class Rewrite(Operation):
                     new_fragments=[fragment.to_proto() for fragment in move.new],
                 )
                 for move in self.moves
-            ]
+            ],
+            rewritten_indices=[
+                transaction_pb2.Transaction.Rewrite.RewrittenIndex(
+                    old_id=table_pb2.UUID(uuid=UUID(one.old_uuid).bytes),
+                    new_id=one.new.uuid,
+                    new_index_details=one.new.index_details,
+                    new_index_version=one.new.index_version,
+                    new_index_files=one.new.files,
+                )
+                for one in self.rewritten
+            ],
         )
 
     def footprint(self) -> Footprint:
@@ -109,7 +132,12 @@ class Rewrite(Operation):
 
     def new_files(self) -> tuple[str, ...]:
         """Return the data files and the files written for the indices."""
-        return (*data_paths(self._new()), *self.written)
+        indices = (
+            f"{index_folder(IndexSegment(one.new).uuid)}/{file.path}"
+            for one in self.rewritten
+            for file in one.new.files
+        )
+        return (*data_paths(self._new()), *indices, *self.written)
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation with the indices of the new version.
@@ -128,7 +156,7 @@ class Rewrite(Operation):
             return replace(self, indices=b"", written=())
         if not self.keeps_order:
             return replace(self, indices=self._untouched_indices(store, manifest), written=())
-        indices, written = with_moves(store, manifest, self.moves, always=self.records_moves)
+        indices, written = self._indices_of_addresses(store, manifest)
         return replace(self, indices=indices, written=written)
 
     def apply(self, manifest: Manifest) -> Manifest:
@@ -156,11 +184,35 @@ class Rewrite(Operation):
             )
         return manifest.index_section
 
+    def _indices_of_addresses(
+        self, store: Store, manifest: Manifest
+    ) -> tuple[bytes, tuple[str, ...]]:
+        """Return the indices of a table without stable row ids, and files written for them."""
+        section = table_pb2.IndexSection.FromString(manifest.index_section)
+        with_rewritten_indices(section, self.rewritten)
+        manifest = replace(manifest, index_section=_bytes(section))
+        coverage = Coverage(store, manifest)
+        uuids = {IndexSegment(one.new).uuid for one in self.rewritten}
+        moves = [move for move in self.moves if move.new]
+        needed = coverage.needs(moves, but_for={*uuids, *self.left})
+        if needed and self.records_moves is False:
+            raise CommitConflictError(
+                f"the indices {needed} were not rewritten for the rows that moved; compact the "
+                "latest version",
+                retryable=True,
+            )
+        if needed or self.records_moves:
+            return with_moves(store, manifest, self.moves)
+        coverage.move(self.moves, uuids)
+        return (_bytes(coverage.section) if uuids else manifest.index_section), ()
+
     def _indices_of_ids(self, manifest: Manifest) -> bytes:
         """Return the indices of a table with stable row ids, which need no record of moves."""
         groups = [([one.id for one in m.old], [one.id for one in m.new]) for m in self.moves]
         try:
-            return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
+            return with_rewritten_fragments(
+                manifest.index_section, groups, stable_row_ids=True, rewritten=self.rewritten
+            )
         except InvalidInputError as error:
             raise CommitConflictError(
                 f"{error}; plan the compaction again on the latest version", retryable=True
@@ -187,6 +239,22 @@ class Rewrite(Operation):
 
     def _new(self) -> tuple[Fragment, ...]:
         return tuple(fragment for move in self.moves for fragment in move.new)
+
+
+def _bytes(section: table_pb2.IndexSection) -> bytes:
+    data: bytes = section.SerializeToString(deterministic=True)
+    return data
+
+
+def _rewritten(message: transaction_pb2.Transaction.Rewrite.RewrittenIndex) -> RewrittenIndex:
+    new = table_pb2.IndexMetadata(
+        uuid=message.new_id,
+        index_details=message.new_index_details,
+        index_version=message.new_index_version,
+        files=message.new_index_files,
+    )
+    old = table_pb2.IndexMetadata(uuid=message.old_id)
+    return RewrittenIndex(IndexSegment(old).uuid, new)
 
 
 def _require_lineage(new: tuple[Fragment, ...]) -> None:
