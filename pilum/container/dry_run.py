@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.open import field_reader, new_file, open_file
-from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
-from pilum.container.writer import FileWriter
+from pilum.container.writer import FileOptions, FileWriter
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion

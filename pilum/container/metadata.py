@@ -15,7 +15,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from pilum.cache import Descriptions
-from pilum.container.footer import Places
+from pilum.container.frame import Places
 from pilum.encodings.base import StoredPage, demand
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import encodings21_pb2, file_pb2

@@ -16,12 +16,11 @@ from functools import cache
 from pilum.cache import FileCaches
 from pilum.container.blobs import Sidecars
 from pilum.container.fields import LeafFieldReader
-from pilum.container.footer import Tail, version_of
-from pilum.container.options import FileOptions
+from pilum.container.frame import Tail, version_of
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.container.storable import check_storage
-from pilum.container.writer import DataFileWriter, FileWriter
+from pilum.container.writer import DataFileWriter, FileOptions, FileWriter
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
 from pilum.format.paths import require_storable as require_storable_paths
 from pilum.format.schema import Field, Schema

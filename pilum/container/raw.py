@@ -19,7 +19,7 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from pilum.container.footer import FOOTER_BYTES, Footer, Places, Tail, parse_table, version_of
+from pilum.container.frame import FOOTER_BYTES, Footer, Places, Tail, parse_table, version_of
 from pilum.container.metadata import buffer_places, direct
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2

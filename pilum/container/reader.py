@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pilum.cache import CacheSlot, Descriptions, FileCaches
 from pilum.container.explain import PageExplanation, explain_page
-from pilum.container.footer import FOOTER_BYTES, Footer, Places, Tail, parse_table
+from pilum.container.frame import FOOTER_BYTES, Footer, Places, Tail, parse_table
 from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
 from pilum.encodings.base import Layout, PageRead, StoredPage, at_page, demand
 from pilum.encodings.layouts import layout_of

@@ -3,7 +3,7 @@
     data buffers      page after page as columns fill up, each padded to 64 bytes (or more)
     global buffer 0   the schema and the number of rows
     column metadata   one message per leaf column
-    tables, footer    see `footer.py`
+    tables, footer    see `frame.py`
 
 Payloads of blobs are written as they arrive, before the page that describes them. Every leaf column
 buffers its own rows and writes a page at about 8 MiB, so memory stays bounded and page boundaries
@@ -24,16 +24,15 @@ import pyarrow.types as pt
 
 from pilum.arrays import without_null_values
 from pilum.container.blobs import Sidecars, place_blobs
-from pilum.container.body import FileBody
+from pilum.container.frame import FileBody
 from pilum.container.metadata import PageEntry, pack_columns, require_countable
-from pilum.container.options import FileOptions
 from pilum.container.page_queue import InOrder, Waiting
 from pilum.container.storable import check_storage, checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.rows import encode_places, encode_rows
-from pilum.errors import SchemaMismatchError
+from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.blobs import described, in_files
 from pilum.format.paths import (
     LeafPath,
@@ -45,7 +44,73 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, finish_new
 
-__all__ = ["ContainerWriter", "DataFileWriter", "FileWriter", "WrittenFile"]
+__all__ = [
+    "ContainerWriter",
+    "DataFileWriter",
+    "FileOptions",
+    "FileWriter",
+    "WrittenFile",
+]
+
+_MAX_ALIGNMENT = 4096
+
+_PAGE_BYTES = 8 * 1024 * 1024
+_NO_ENCODING = EncodingOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The options of a file writer.
+
+    Attributes:
+        data_cache_bytes: Bytes of rows that are buffered before they become pages, for all
+            top-level columns together; 8 MiB for each column if None.
+        max_page_bytes: Upper bound of the bytes of a page in memory; a page has at least one row.
+        buffer_alignment: Buffers begin at a multiple of it, in bytes: 64, or 4096 for direct I/O,
+            or a power of two between.
+        encoding: Default encoding options, which the metadata of a field override.
+        max_rows_per_group: Rows of a batch in a legacy file; others have no batches.
+        group_bounds: Where the batches of a legacy file begin, and the end; None if all have
+            `max_rows_per_group` rows.
+
+    Raises:
+        InvalidInputError: If a value is not allowed.
+    """
+
+    data_cache_bytes: int | None = None
+    max_page_bytes: int | None = None
+    buffer_alignment: int = 64
+    encoding: EncodingOptions = _NO_ENCODING
+    max_rows_per_group: int = 1024
+    group_bounds: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data_cache_bytes", "max_page_bytes", "max_rows_per_group"):
+            size = getattr(self, name)
+            if size is not None and (not hasattr(size, "__index__") or size < 1):
+                raise InvalidInputError(f"{name}: expected an integer above 0, found {size!r}")
+        if self.buffer_alignment not in {64, 128, 256, 512, 1024, 2048, _MAX_ALIGNMENT}:
+            raise InvalidInputError(
+                f"buffer_alignment: expected a power of two from 64 to {_MAX_ALIGNMENT}, found "
+                f"{self.buffer_alignment!r}"
+            )
+
+    def refuse(self, version: FileVersion, *names: str) -> None:
+        """Raise InvalidInputError if an option is set that the file version does not have."""
+        for name in names:
+            if getattr(self, name) != getattr(FileOptions(), name):
+                told = "encoding_options" if name == "encoding" else name
+                raise InvalidInputError(
+                    f"{told}: files of version {version} have no {getattr(self, name)!r}"
+                )
+
+    def page_bytes(self, num_columns: int) -> int:
+        """Return the bytes of rows that become a page, given the number of top-level columns."""
+        wanted = _PAGE_BYTES
+        if self.data_cache_bytes is not None:
+            wanted = max(self.data_cache_bytes // max(num_columns, 1), 1)
+        return min(wanted, self.max_page_bytes or wanted)
+
 
 _DEFAULTS = FileOptions()
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from pilum.container.dry_run import explain_batches, explain_written
 from pilum.container.explain import PageExplanation
 from pilum.container.open import default_version, field_reader, open_file
-from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
+from pilum.container.writer import FileOptions
 from pilum.dataset.base import DatasetBase
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError

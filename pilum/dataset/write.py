@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypedDict
 import pyarrow as pa
 
 from pilum.container.open import default_version, require_storable
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit

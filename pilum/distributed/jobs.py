@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from pilum.container.open import default_version
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.distributed.versions import TableVersion
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pilum.container.body import FileBody
+from pilum.container.frame import FileBody
 from pilum.container.raw import RawColumn, RawReader, pack_raw_column
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import finish_new

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.errors import InvalidInputError, NotFoundError
 from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter

@@ -8,8 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from pilum.container.open import default_version, new_file
-from pilum.container.options import FileOptions
-from pilum.container.writer import DataFileWriter
+from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion

@@ -19,7 +19,7 @@ from container.damage import attempt, columns
 from container.files import write_table
 from explore.costs import limit_memory
 
-from pilum.container.footer import FOOTER_BYTES
+from pilum.container.frame import FOOTER_BYTES
 from pilum.format.pb import encodings21_pb2, file_pb2
 
 __all__ = ["CLAIMS", "FileParts"]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from container.files import MemorySink, MemorySource
 
-from pilum.container.body import FileBody
+from pilum.container.frame import FileBody
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.segments import FilePart
 from pilum.container.v2_0.metadata import pack_column

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from pilum.container.footer import FOOTER_BYTES
+from pilum.container.frame import FOOTER_BYTES
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 
 __all__ = ["FileParts"]

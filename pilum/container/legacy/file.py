@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum.cache import FileCaches
 from pilum.container.explain import PageExplanation, explained
-from pilum.container.footer import Tail
+from pilum.container.frame import Tail
 from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
 from pilum.container.legacy.page_kinds import (
     is_var_binary,

@@ -29,8 +29,7 @@ from pilum.container.legacy.footer import pack_footer
 from pilum.container.legacy.page_kinds import Unified, encode_values
 from pilum.container.legacy.pages import pack_page_table
 from pilum.container.legacy.statistics import bounds_of_batches, has_statistics, statistics_field
-from pilum.container.options import FileOptions
-from pilum.container.writer import WrittenFile
+from pilum.container.writer import FileOptions, WrittenFile
 from pilum.errors import (
     InvalidInputError,
     SchemaMismatchError,

@@ -3,7 +3,7 @@
 Fields that such files cannot store are rejected before a byte is written. Payloads of blobs are
 written as they arrive. Every column is split into pages on its own, so memory stays bounded and
 page boundaries differ between columns. Large pages are encoded in the thread pool; all pages are
-written in order. The end of the file is the same for all versions (`pilum.container.body`).
+written in order. The end of the file is the same for all versions (`pilum.container.frame`).
 Source: docs/format/encodings-2.0.md, "What writers choose".
 """
 
@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.container.blobs import Sidecars
-from pilum.container.options import FileOptions
 from pilum.container.page_queue import InOrder
 from pilum.container.storable import check_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column
-from pilum.container.writer import ContainerWriter
+from pilum.container.writer import ContainerWriter, FileOptions
 from pilum.encodings.v2_0.base import Buffers, Encoded, bits_of
 from pilum.encodings.v2_0.binary import OFFSET_BITS
 from pilum.encodings.v2_0.choose import is_packed

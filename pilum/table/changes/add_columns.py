@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from pilum.arrays import retyped, taken
 from pilum.container.open import require_storable
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.errors import (
     InvalidInputError,
     SchemaMismatchError,

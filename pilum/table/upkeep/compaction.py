@@ -32,7 +32,7 @@ from threading import Event
 
 import pyarrow as pa
 
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.version import FileVersion

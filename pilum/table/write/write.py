@@ -20,8 +20,7 @@ from itertools import cycle
 import pyarrow as pa
 
 from pilum.container.open import new_file, require_storable
-from pilum.container.options import FileOptions
-from pilum.container.writer import DataFileWriter
+from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema

@@ -15,7 +15,7 @@ from index.scalar.strategies import columns, order_of, rows_of, values_like
 from numpy.typing import NDArray
 
 from pilum.container.open import new_file
-from pilum.container.options import FileOptions
+from pilum.container.writer import FileOptions
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilum.container.footer import FOOTER_BYTES, Footer, pack_table, parse_table
+from pilum.container.frame import FOOTER_BYTES, Footer, pack_table, parse_table
 from pilum.errors import CorruptFileError, PilumError
 from pilum.format.version import FileVersion
 
