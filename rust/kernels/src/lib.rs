@@ -32,5 +32,6 @@ pub mod slots;
 pub mod statistics;
 pub mod text_ends;
 pub mod token_set;
+pub mod trigrams;
 pub mod unravel;
 pub mod values;

@@ -1,7 +1,5 @@
 //! Sets of row references as Roaring bitmaps of 64 bits: intersections, and postings of many keys.
 
-use std::collections::BTreeMap;
-
 use roaring::RoaringTreemap;
 
 use crate::error::{Corrupt, Result, ensure, part, signed};
@@ -76,9 +74,12 @@ pub fn pack(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
 }
 
 /// Serialized sets.
-struct Packed {
-    data: Vec<u8>,
-    ends: Vec<i64>,
+#[derive(Debug)]
+pub struct Packed {
+    /// The sets, one after the other.
+    pub data: Vec<u8>,
+    /// The end of each in bytes, with a first 0.
+    pub ends: Vec<i64>,
 }
 
 impl Default for Packed {
@@ -91,7 +92,8 @@ impl Default for Packed {
 }
 
 impl Packed {
-    fn push(&mut self, rows: &RoaringTreemap) -> Result<()> {
+    /// Adds a set.
+    pub fn push(&mut self, rows: &RoaringTreemap) -> Result<()> {
         rows.serialize_into(&mut self.data)
             .map_err(|error| Corrupt(format!("a set of rows: {error}")))?;
         self.ends.push(signed(self.data.len(), "sets of rows")?);
@@ -99,29 +101,8 @@ impl Packed {
     }
 }
 
-/// The rows of each of many keys, while they are collected.
-#[derive(Debug, Default)]
-pub struct Postings(BTreeMap<u32, RoaringTreemap>);
-
-/// The keys in ascending order, their serialized sets, and the ends of these with a first 0.
+/// Keys in ascending order, their serialized sets, and the ends of these with a first 0.
 pub type Finished = (Vec<u32>, Vec<u8>, Vec<i64>);
-
-impl Postings {
-    /// Adds a row to a key; it may be there already.
-    pub fn insert(&mut self, key: u32, row: u64) {
-        self.0.entry(key).or_default().insert(row);
-    }
-
-    /// Returns what was collected.
-    pub fn finish(self) -> Result<Finished> {
-        let (mut keys, mut packed) = (Vec::with_capacity(self.0.len()), Packed::default());
-        for (key, rows) in self.0 {
-            packed.push(&rows)?;
-            keys.push(key);
-        }
-        Ok((keys, packed.data, packed.ends))
-    }
-}
 
 #[cfg(test)]
 mod tests {

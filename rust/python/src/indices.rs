@@ -1,7 +1,7 @@
-//! Kernels of indices: Bloom filters and sets of rows.
+//! Kernels of indices: Bloom filters, sets of rows and trigrams.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pilum_kernels::{bloom, row_maps};
+use pilum_kernels::{bloom, row_maps, trigrams};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, corrupt, impossible, sizes, slice};
@@ -102,4 +102,50 @@ pub fn pack_row_sets<'py>(
     let made = py.detach(|| row_maps::pack(rows, &bounds));
     let (data, ends) = made.map_err(impossible)?;
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
+}
+
+/// The distinct trigrams of a text, in ascending order.
+#[pyfunction]
+pub fn trigrams_of<'py>(py: Python<'py>, text: &str) -> Made<'py, u32> {
+    trigrams::of(text).into_pyarray(py)
+}
+
+/// Collects the rows of each trigram of texts.
+#[pyclass(module = "pilum._kernels")]
+#[derive(Default)]
+pub struct TrigramPostings(trigrams::Postings);
+
+#[pymethods]
+impl TrigramPostings {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds texts, each with its row.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        offsets: OffsetsArg<'_>,
+        data: Bytes<'_>,
+        rows: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<()> {
+        let (offsets, data, rows) = (offsets.view()?, slice(&data)?, slice(&rows)?);
+        py.detach(|| self.0.add(offsets, data, rows))
+            .map_err(impossible)
+    }
+
+    /// Returns the trigrams, their serialized sets of rows and the ends of these; then it is empty.
+    fn finish<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<(Made<'py, u32>, Made<'py, u8>, Made<'py, i64>)> {
+        let (keys, data, ends) = py.detach(|| self.0.finish()).map_err(impossible)?;
+        Ok((
+            keys.into_pyarray(py),
+            data.into_pyarray(py),
+            ends.into_pyarray(py),
+        ))
+    }
 }

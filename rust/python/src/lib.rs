@@ -38,8 +38,8 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::indices::{
-        bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows, pack_row_sets,
-        unpack_row_sets,
+        TrigramPostings, bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows,
+        pack_row_sets, trigrams_of, unpack_row_sets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};

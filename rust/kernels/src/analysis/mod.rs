@@ -10,7 +10,7 @@ mod base;
 pub mod dictionary;
 mod documents;
 mod filters;
-mod folding;
+pub mod folding;
 mod identifiers;
 mod interner;
 mod json;

@@ -1,0 +1,247 @@
+"""NGRAM: the rows of each trigram, three adjacent letters or digits of a text.
+
+    ngram_postings.lance
+
+| column | type | |
+|---|---|---|
+| `tokens` | uint32 | trigram, in ascending order; 0 for rows that are null |
+| `posting_list` | binary | its rows, as a Roaring bitmap of 64 bits |
+
+Texts are in lower case and folded to ASCII before trigrams are cut. A trigram is the number
+`(a * 37 + b) * 37 + c`, where digits count from 1 and letters from 11. A text that is searched for
+can only be in rows that have all of its trigrams; these rows are tested again. Rows are addresses
+or stable row ids. Source: docs/format/indices.md, "NGRAM".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.arguments import require_known
+from pilum.errors import CorruptFileError, UnsupportedTypeError
+from pilum.format.row_address import Addresses
+from pilum.format.rows import RowRanges
+from pilum.index.answers import Answer, RowSet
+from pilum.index.base import REFERENCE, VALUE, Index, IndexRows, IndexType, Part, References
+from pilum.index.files import IndexFile, IndexFolder, IndexFolderWriter
+from pilum.index.queries import HasTexts, Query
+from pilum.kernels import (
+    TrigramPostings,
+    intersect_rows,
+    pack_row_sets,
+    trigrams_of,
+    unpack_row_sets,
+)
+
+__all__ = ["NGRAM", "Ngram"]
+
+_FILE = "ngram_postings.lance"
+_TOKENS, _POSTINGS = "tokens", "posting_list"
+_SCHEMA = pa.schema(
+    [
+        pa.field(_TOKENS, pa.uint32()),
+        pa.field(_POSTINGS, pa.binary(), False, {"lance-encoding:compression": "none"}),
+    ]
+)
+_NULLS = 0
+"""The token of rows that are null."""
+_NUM_TOKENS = 37**3
+_TOKENS_TOGETHER = 4096
+"""Tokens whose rows are merged together, in memory."""
+
+_Sets: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Serialized sets of rows, and the end of each in bytes, with a first 0."""
+
+
+class Ngram(Index):
+    """An open segment; the rows of trigrams are read when they are searched for."""
+
+    def __init__(self, file: IndexFile) -> None:
+        """Read the trigrams.
+
+        Raises:
+            CorruptFileError: If they are damaged.
+        """
+        self.file = file
+        column = file.read([_TOKENS])[_TOKENS].combine_chunks()
+        if column.type != pa.uint32() or column.null_count:
+            raise CorruptFileError(f"tokens of {column.type}, with nulls", file.path)
+        self.tokens: NDArray[np.uint32] = column.to_numpy()
+        if not (self.tokens[:-1] < self.tokens[1:]).all():
+            raise CorruptFileError("tokens that are not in ascending order", file.path)
+        self._postings: pa.Array | None = None
+        self._last: tuple[Query, Answer | None] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Index.size_bytes`."""
+        return self.tokens.nbytes + (self._postings.nbytes if self._postings is not None else 0)
+
+    def search(self, query: Query) -> Answer | None:
+        """See `Index.search`."""
+        last = self._last
+        if last is None or last[0] != query:
+            last = self._last = (query, self._search(query))
+        return last[1]
+
+    def _search(self, query: Query) -> Answer | None:
+        if not isinstance(query, HasTexts):
+            return None
+        wanted = np.unique(np.concatenate([trigrams_of(text) for text in query.texts]))
+        if len(wanted) == 0:
+            return None
+        places = self.tokens.searchsorted(wanted)
+        if places[-1] == len(self.tokens) or (self.tokens[places] != wanted).any():
+            return Answer(RowSet(), is_exact=False)
+        data, bounds = self.sets(RowRanges.of_rows(places))
+        try:
+            return Answer(RowSet(intersect_rows(data, bounds)), is_exact=False)
+        except CorruptFileError as error:
+            raise error.at(self.file.path) from None
+
+    def estimate(self, query: Query) -> int | None:
+        """See `Index.estimate`; the posting lists of few trigrams are read for it."""
+        answer = self.search(query)
+        return None if answer is None else len(answer.rows.listed)
+
+    def sets(self, rows: RowRanges) -> _Sets:
+        """Return the serialized sets of some tokens.
+
+        Raises:
+            CorruptFileError: If the file is damaged.
+        """
+        if self._postings is not None:
+            return _serialized(self._postings.take(pa.array(rows.rows())), self.file)
+        return _serialized(self.file.read([_POSTINGS], rows)[_POSTINGS].combine_chunks(), self.file)
+
+    def statistics(self) -> dict[str, Any]:
+        """See `Index.statistics`."""
+        return {"num_ngrams": len(self.tokens)}
+
+    def prewarm(self) -> None:
+        """See `Index.prewarm`."""
+        self._postings = self.file.read([_POSTINGS])[_POSTINGS].combine_chunks()
+
+
+def _serialized(column: pa.Array, file: IndexFile) -> _Sets:
+    if column.type != pa.binary() or column.null_count:
+        raise CorruptFileError(f"posting lists of {column.type}, with nulls", file.path)
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
+    return np.frombuffer(data or b"", np.uint8), ends
+
+
+class _NgramType(IndexType[Ngram]):
+    """See the module."""
+
+    name = "NGRAM"
+    type_url = "/lance.table.NGramIndexDetails"
+    references = References.ROW_IDS
+    files = (_FILE,)
+
+    def require_supported(self, column: str, type: pa.DataType) -> None:
+        """See `IndexType.require_supported`."""
+        if not (pt.is_string(type) or pt.is_large_string(type)):
+            raise UnsupportedTypeError(f"NGRAM index column {column} must be a string, not {type}")
+
+    def parameters(self, given: Mapping[str, Any], type: pa.DataType) -> None:
+        """See `IndexType.parameters`."""
+        require_known("NGRAM has", given, ())
+
+    def train(self, rows: IndexRows, parameters: None, folder: IndexFolderWriter) -> bytes:
+        """See `IndexType.train`."""
+        folder.write(_FILE, _table(*_collected(rows)))
+        return b""
+
+    def open(self, folder: IndexFolder, details: bytes, index_version: int) -> Ngram:
+        """See `IndexType.open`."""
+        return Ngram(folder.open(_FILE))
+
+    def merge(
+        self, parts: Sequence[Part[Ngram]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """See `IndexType.merge`."""
+        added = None if rows is None else _collected(rows)
+        with folder.file(_FILE, _SCHEMA) as file:
+            for first in range(0, _NUM_TOKENS, _TOKENS_TOGETHER):
+                found = list(_pairs(parts, added, first, first + _TOKENS_TOGETHER))
+                tokens, references = map(np.concatenate, zip(*found, strict=True))
+                order = np.lexsort((references, tokens))
+                tokens, references = tokens[order], references[order]
+                firsts = np.flatnonzero(np.diff(tokens, prepend=-1))
+                bounds = np.append(firsts, len(tokens)).astype(np.int64)
+                file.write(_table(tokens[firsts], *pack_row_sets(references, bounds)))
+        return b""
+
+
+NGRAM = _NgramType()
+
+
+def _collected(rows: IndexRows) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the tokens of rows and their serialized sets."""
+    postings, nulls = TrigramPostings(), [np.empty(0, dtype=np.uint64)]
+    for batch in rows.batches:
+        values, references = batch.column(VALUE), batch.column(REFERENCE).to_numpy()
+        if values.null_count:
+            is_null = values.is_null().to_numpy(zero_copy_only=False)
+            nulls.append(references[is_null])
+            values, references = values.drop_null(), references[~is_null]
+        values = values.cast(pa.large_string())
+        _, offsets, data = values.buffers()
+        if len(values):
+            ends = np.frombuffer(offsets, np.int64, len(values) + 1, 8 * values.offset)
+            postings.add(ends, np.frombuffer(data or b"", np.uint8), references)
+    tokens, packed, ends = postings.finish()
+    null_rows = np.concatenate(nulls)
+    if len(null_rows) == 0:
+        return tokens, packed, ends
+    first, _ = pack_row_sets(null_rows, np.array([0, len(null_rows)]))
+    return (
+        np.append(np.uint32(_NULLS), tokens),
+        np.concatenate([first, packed]),
+        np.append(0, ends + len(first)),
+    )
+
+
+def _table(
+    tokens: NDArray[np.uint32], data: NDArray[np.uint8], ends: NDArray[np.int64]
+) -> pa.Table:
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    lists = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(tokens), buffers)
+    columns = [pa.array(tokens.astype(np.uint32)), lists.cast(pa.binary())]
+    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def _pairs(
+    parts: Sequence[Part[Ngram]],
+    added: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int64]] | None,
+    first: int,
+    end: int,
+) -> Iterator[tuple[NDArray[np.int64], Addresses]]:
+    """Yield tokens from `first` to before `end` and a row of each, of every source."""
+    yield np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+    for part in parts:
+        tokens = part.index.tokens
+        start, stop = tokens.searchsorted([first, end]).tolist()
+        if start == stop:
+            continue
+        try:
+            rows, counts = unpack_row_sets(*part.index.sets(RowRanges.one(start, stop)))
+        except CorruptFileError as error:
+            raise error.at(part.index.file.path) from None
+        own = np.repeat(tokens[start:stop].astype(np.int64), np.diff(counts))
+        if part.moves is not None:
+            rows, is_there = part.moves(rows)
+            own, rows = own[is_there], rows[is_there]
+        yield own, rows
+    if added is not None:
+        tokens, data, ends = added
+        start, stop = tokens.searchsorted([first, end]).tolist()
+        rows, counts = unpack_row_sets(data, ends[start : stop + 1])
+        yield np.repeat(tokens[start:stop].astype(np.int64), np.diff(counts)), rows
