@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError, UnknownArgumentError
 
 __all__ = [
+    "optional_count",
     "positions",
     "require_count",
     "require_known",
@@ -77,6 +78,11 @@ def require_count(what: str, value: Any, least: int = 0) -> int:
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
     return number
+
+
+def optional_count(what: str, value: Any, least: int = 0) -> int | None:
+    """Check that an argument is None, or an integer of at least `least`."""
+    return None if value is None else require_count(what, value, least)
 
 
 def require_known(what: str, given: Iterable[str], known: Collection[str]) -> None:

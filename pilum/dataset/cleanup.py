@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pilum.arguments import require_count, require_known
+from pilum.arguments import optional_count, require_count, require_known
 from pilum.errors import InvalidInputError
 from pilum.table.read.snapshot import Snapshot
 
@@ -27,7 +27,6 @@ __all__ = [
     "CleanupStats",
     "explained_cleanup",
     "planned_cleanup",
-    "require_positive",
 ]
 
 CLEANUP_DEFAULTS = {"delete_unverified": False, "error_if_tagged_old_versions": True}
@@ -160,7 +159,7 @@ def planned_cleanup(
     from pilum.table.upkeep.cleanup import CleanupPolicy, plan_cleanup
 
     require_known("cleanups have", more, CleanupKeywords.__annotations__)
-    require_positive("delete_rate_limit", more.get("delete_rate_limit"))
+    optional_count("delete_rate_limit", more.get("delete_rate_limit"), 1)
     versions: Any = more.get("versions")
     if older_than is None and retain_versions is None and versions is None:
         older_than = _DEFAULT_AGE
@@ -171,17 +170,12 @@ def planned_cleanup(
     chosen = (require_count("versions", number, 1) for number in versions or ())
     policy = CleanupPolicy(
         None if older_than is None else time.time() - older_than.total_seconds(),
-        require_positive("retain_versions", retain_versions),
+        optional_count("retain_versions", retain_versions, 1),
         None if versions is None else frozenset(chosen),
         bool(more.get("delete_unverified", False)),
         bool(more.get("error_if_tagged_old_versions", True)),
     )
     return plan_cleanup(snapshot.store, snapshot.manifest, policy)
-
-
-def require_positive(what: str, value: Any) -> int | None:
-    """Check that an argument is None or a positive integer."""
-    return None if value is None else require_count(what, value, 1)
 
 
 def explained_cleanup(plan: CleanupPlan, max_files: int) -> CleanupExplanation:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pilum.arguments import require_count
+from pilum.arguments import optional_count
 from pilum.arrays import without_nulls
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
@@ -146,8 +146,7 @@ class ColumnChanges(DatasetBase):
                 without values is non-nullable, a function does not return a batch, or if another
                 argument is invalid.
         """
-        if batch_size is not None:
-            require_count("batch_size", batch_size, 1)
+        optional_count("batch_size", batch_size, 1)
         snapshot = self._snapshot
         if callable(transforms):
             self._compute(transforms, read_columns, batch_size)

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 from pyroaring import BitMap
 
-from pilum.arguments import require_count
+from pilum.arguments import optional_count
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.projection import computed
@@ -68,8 +68,7 @@ class FragmentColumns:
             InvalidInputError: If the number of values differs from the number of rows, or if
                 another argument is invalid.
         """
-        if batch_size is not None:
-            require_count("batch_size", batch_size, 1)
+        optional_count("batch_size", batch_size, 1)
         if callable(value_func):
             return self._compute(value_func, columns, batch_size)
         if columns is not None and not isinstance(value_func, Mapping):

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arguments import require_count, require_known
+from pilum.arguments import optional_count, require_count, require_known
 from pilum.dataset.projection import Columns, Projection, project
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
@@ -242,9 +242,9 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
     filter, limit, offset, batch_size, fragments = map(given.get, names)
     return ScanOptions(
         filter=None if filter is None else bind(filter, snapshot.described.arrow),
-        limit=None if limit is None else require_count("limit", limit),
+        limit=optional_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
-        batch_size=None if batch_size is None else require_count("batch_size", batch_size, 1),
+        batch_size=optional_count("batch_size", batch_size, 1),
         with_row_id=bool(given.get("with_row_id", False)),
         with_row_address=bool(given.get("with_row_address", False)),
         fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),

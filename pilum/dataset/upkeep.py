@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
-from pilum.arguments import require_count, with_keywords
+from pilum.arguments import optional_count, require_count, with_keywords
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.cleanup import (
     CLEANUP_DEFAULTS,
@@ -18,7 +18,6 @@ from pilum.dataset.cleanup import (
     CleanupStats,
     explained_cleanup,
     planned_cleanup,
-    require_positive,
 )
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.files import all_files, tracked_files
@@ -317,7 +316,7 @@ class Upkeep(DatasetBase):
 
         plan = planned_cleanup(self._snapshot, older_than, retain_versions, more)
         per_second = more.get("delete_rate_limit")
-        concurrency = require_positive("delete_concurrency", delete_concurrency)
+        concurrency = optional_count("delete_concurrency", delete_concurrency, 1)
         num_files = sum(1 for _ in plan.files())
         if dry_run:
             return explained_cleanup(plan, num_files)

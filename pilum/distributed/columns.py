@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from uuid import uuid4
 
+from pilum.arguments import optional_count
 from pilum.dataset.column_files import (
     ColumnFile,
     ColumnValues,
@@ -101,8 +102,7 @@ def compute_columns(
         InvalidInputError: If arguments contradict each other, or the job name belongs to a
             different job. Errors of the values are those of `LanceDataset.add_columns`.
     """
-    if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
-        raise InvalidInputError(f"commit_every: expected a positive number, not {commit_every}")
+    optional_count("commit_every", commit_every, 1)
     if job is None and (commit_every is not None or journal is not None):
         raise InvalidInputError(
             "job: required with commit_every and journal, which record its progress"

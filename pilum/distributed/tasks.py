@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from pilum.arguments import require_count
+from pilum.arguments import optional_count, require_count
 from pilum.distributed.jobs import Attempt, WriteJob
 from pilum.distributed.splits import group_splits, plan_splits
 from pilum.distributed.sweeping import sweep_attempts
@@ -24,6 +24,7 @@ from pilum.table.model.fragment import Fragment
 __all__ = [
     "Tasks",
     "fragment_groups",
+    "optional_count",
     "require_count",
     "run_for_job",
     "stored_bytes",

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from pilum.arguments import optional_count
 from pilum.dataset.compaction import (
     Compaction,
     CompactionMetrics,
@@ -25,7 +26,7 @@ from pilum.distributed.jobs import Attempt
 from pilum.distributed.sweeping import sweep
 from pilum.distributed.tasks import Tasks, fragment_groups
 from pilum.distributed.versions import TableVersion
-from pilum.errors import ColumnNotFoundError, CommitConflictError, InvalidInputError
+from pilum.errors import ColumnNotFoundError, CommitConflictError
 from pilum.table.read.column_statistics import ColumnSummary, summarize
 from pilum.table.upkeep.faults import Fault, VerifyReport
 from pilum.table.upkeep.verify import decode_fragment
@@ -62,8 +63,7 @@ def compact(
         CommitConflictError: If concurrent writers changed all of the fragments. If they changed
             some of them, those are left as they are.
     """
-    if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
-        raise InvalidInputError(f"commit_every: expected a positive number, found {commit_every!r}")
+    optional_count("commit_every", commit_every, 1)
     access = dict(storage_options or {})
     dataset = LanceDataset(uri, storage_options=access)
     plan = Compaction.plan(dataset, options)

@@ -33,11 +33,7 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 
 def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False) -> str | None:
-    """Return the known name that a name refers to; None if there is none.
-
-    Raises:
-        InvalidInputError: If several known names differ from it only in case.
-    """
+    """Return the known name that a name refers to; None if there is none."""
     if name in known:
         return name
     alike = [] if case_sensitive else [one for one in known if one.lower() == name.lower()]
@@ -54,11 +50,7 @@ def quoted(name: str) -> str:
 def stored_paths(
     asked: Iterable[str], table: pa.Schema, *, case_sensitive: bool
 ) -> tuple[str, ...]:
-    """Return names or dotted paths as a table spells them; unknown ones are unchanged.
-
-    Raises:
-        InvalidInputError: If a name is ambiguous, or two mean the same column.
-    """
+    """Return names or dotted paths as a table spells them; unknown ones are unchanged."""
     paths = [*asked]
     stored = tuple(_stored_path(path, table, case_sensitive) for path in paths)
     _require_different(paths, stored)
@@ -83,9 +75,6 @@ def stored_fields(
     """Return columns and struct members under the names that a table uses.
 
     Those that the table does not have keep their names.
-
-    Raises:
-        InvalidInputError: If a name is ambiguous, or two mean the same column.
     """
     known = {field.name: field for field in table.fields}
     names = [

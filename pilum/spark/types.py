@@ -163,20 +163,12 @@ def to_arrow(schema: st.StructType) -> pa.Schema:
 
 
 def exchange_schema(schema: st.StructType) -> pa.Schema:
-    """Return the exact schema, with nullability, of batches that are passed to Spark.
-
-    Raises:
-        UnsupportedTypeError: If the format has no type for a Spark type.
-    """
+    """Return the exact schema, with nullability, of batches that are passed to Spark."""
     return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.crosses))
 
 
 def compared_schema(schema: st.StructType) -> pa.Schema:
-    """Return the types for comparing columns: equal exchange types may be stored differently.
-
-    Raises:
-        UnsupportedTypeError: If the format has no type for a Spark type.
-    """
+    """Return the types for comparing columns: equal exchange types may be stored differently."""
     return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.stored))
 
 

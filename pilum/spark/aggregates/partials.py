@@ -70,12 +70,7 @@ class Call:
 
     @classmethod
     def parse(cls, text: str) -> Call:
-        """Parse a text such as "sum(price * 2)".
-
-        Raises:
-            InvalidInputError: If the text is not a call.
-            UnsupportedFeatureError: If the function is not supported.
-        """
+        """Parse a text such as "sum(price * 2)"."""
         found = _CALL.fullmatch(text)
         if found is None:
             raise InvalidInputError(f'{text!r}: expected a call such as "sum(price)"')
@@ -89,9 +84,6 @@ class Call:
 
         Args:
             argument: Type of the argument; None if there is none.
-
-        Raises:
-            UnsupportedFeatureError: If the function does not accept such values.
         """
         if argument is None:
             return ((ROWS, st.LongType()),)
@@ -174,12 +166,7 @@ class BoundPartials:
         return tuple(dict.fromkeys(name for one in used for name in one.columns))
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Aggregate a batch that contains at least `columns`.
-
-        Raises:
-            FilterError: If an argument fails on a value.
-            SchemaMismatchError: If a value does not fit Spark's type.
-        """
+        """Aggregate a batch that contains at least `columns`."""
         values = self._values(batch)
         keys = [f"k{number}" for number in range(len(self.keys))]
         asked: list[Any] = []

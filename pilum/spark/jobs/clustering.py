@@ -18,6 +18,7 @@ from pilum.distributed import Attempt, TableVersion, WriteJob, clustering
 from pilum.distributed.clustering import ClusterJob, Fragment, write_cluster_part
 from pilum.distributed.jobs import write_options
 from pilum.distributed.journal import Journal
+from pilum.distributed.tasks import optional_count
 from pilum.distributed.upkeep import CompactionMetrics
 from pilum.errors import InvalidInputError
 from pilum.spark.frames import read
@@ -88,13 +89,15 @@ def cluster(
     order = Order(sort_by, zorder_by, hilbert_by)
     if not order:
         raise InvalidInputError("cluster: expected one of sort_by, zorder_by and hilbert_by")
-    _require_positive(
-        num_partitions=num_partitions,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        memory_limit=memory_limit,
-        commit_every=commit_every,
-    )
+    counts = {
+        "num_partitions": num_partitions,
+        "max_rows_per_file": max_rows_per_file,
+        "max_bytes_per_file": max_bytes_per_file,
+        "memory_limit": memory_limit,
+        "commit_every": commit_every,
+    }
+    for name, value in counts.items():
+        optional_count(name, value, 1)
     if job is None and journal is not None:
         raise InvalidInputError("job: needed with journal, which records its progress")
     access, location = dict(storage_options or {}), table_uri(uri)
@@ -150,9 +153,3 @@ class _Sorting:
 
 def _write(job: WriteJob, batches: Iterable[pa.RecordBatch], _: Attempt) -> tuple[Fragment, ...]:
     return write_cluster_part(job, batches, write_task)
-
-
-def _require_positive(**given: int | None) -> None:
-    for name, value in given.items():
-        if value is not None and (type(value) is not int or value < 1):
-            raise InvalidInputError(f"{name}: expected a positive number, found {value!r}")

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from pilum.distributed.columns import ColumnValues, compute_columns
+from pilum.distributed.tasks import optional_count
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
@@ -204,8 +205,7 @@ def _column_values(
     where: str | None = None,
 ) -> ColumnValues:
     """Check and combine the arguments."""
-    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-        raise InvalidInputError(f"batch_size: expected a positive number, found {batch_size!r}")
+    optional_count("batch_size", batch_size, 1)
     if isinstance(values, Mapping):
         if read_columns is not None or output_schema is not None:
             raise InvalidInputError("read_columns and output_schema are for functions only")

@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 import pilum
 from pilum.distributed import Mode
 from pilum.distributed.journal import Journal
-from pilum.distributed.tasks import require_count
+from pilum.distributed.tasks import optional_count
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, table_uri
@@ -136,8 +136,7 @@ def ingest(
         frame = reading.frame(spark, paths)
         version = write_frame(frame, plan_write(frame.schema, writing, mode))
         return IngestResult(version, len(paths), 1)
-    if files_per_commit is not None:
-        require_count("files_per_commit", files_per_commit, 1)
+    optional_count("files_per_commit", files_per_commit, 1)
     location = journal and table_uri(journal)
     place = Journal(writing.path, job, location, writing.storage_options)
     return _Portions(reading, writing, place).run(spark, files_per_commit)
