@@ -18,7 +18,7 @@ from pilum.dataset.cleanup import (
     CleanupReferencedBranch,
     CleanupStats,
 )
-from pilum.dataset.explain import Explanation, explain
+from pilum.dataset.explain import DataStatistics, Explanation, FieldStatistics, explain
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.index_forms import IndexProgress
@@ -29,7 +29,6 @@ from pilum.dataset.rows import MergeInsertBuilder
 from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.settings import DatasetBasePath
-from pilum.dataset.statistics import DataStatistics, FieldStatistics
 from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions
 from pilum.table.read.session import Session

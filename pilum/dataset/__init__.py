@@ -2,6 +2,7 @@
 
 from pilum.dataset.columns import AlterColumn
 from pilum.dataset.delta import DatasetDelta
+from pilum.dataset.explain import DataStatistics, FieldStatistics, LanceStats
 from pilum.dataset.forms import Transaction
 from pilum.dataset.index_forms import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
@@ -11,7 +12,6 @@ from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.rows import DeleteResult, MergeResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
-from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.versions import Version, VersionRef
 from pilum.dataset.writing import BulkCommitResult

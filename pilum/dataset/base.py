@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from pilum.dataset.statistics import LanceStats
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
@@ -156,11 +155,6 @@ class DatasetBase:
     def schema_metadata(self) -> dict[str, str]:
         """The metadata of the schema."""
         return dict(self._snapshot.schema.metadata or {})
-
-    @property
-    def stats(self) -> LanceStats:
-        """Statistics of this version (counts and sizes), from metadata alone."""
-        return LanceStats(self._snapshot)
 
     def session(self) -> Session:
         """Return the session of this dataset, which can be shared with other datasets."""

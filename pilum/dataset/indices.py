@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
+from pilum.dataset.explain import LanceStats
 from pilum.dataset.index_forms import (
     IndexDescription,
     IndexInformation,
@@ -261,7 +262,7 @@ class Indices(DatasetBase):
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Return the statistics of an index, as `stats.index_stats`."""
-        return self.stats.index_stats(index_name)
+        return LanceStats(self._snapshot).index_stats(index_name)
 
     def prewarm_index(
         self,

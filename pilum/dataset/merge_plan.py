@@ -123,12 +123,7 @@ class MergePlan:
 
 
 class MergeClauses:
-    """The clauses of a merge, as builder methods.
-
-    Rows that match, source rows that do not match, and rows that exist only in the table are left
-    unchanged unless a method says otherwise. Among methods for the same rows, the last call
-    applies.
-    """
+    """The clauses of a merge, as builder methods; see `MergeInsertBuilder`."""
 
     def __init__(self, schema: Schema, on: str | Iterable[str] | None = None) -> None:
         self._plan = MergePlan(tuple(_key(schema, name) for name in _keys(schema, on)))

@@ -1,4 +1,4 @@
-"""Columns that SQL expressions compute from the columns that are read, batch by batch.
+"""Projections: the requested columns, by name or computed by SQL from the columns that are read.
 
 columns=["a", "s.x"]            read a and s.x, return them
 columns={"twice": "a * 2"}      read a, compute twice, return it

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pilum.arguments import positions, require_count, require_row_ids, with_keywords
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.explain import LanceStats
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
@@ -101,6 +102,11 @@ class Reading(DatasetBase):
     def schema(self) -> pa.Schema:
         """The schema of scans without arguments: that of the table, apart from scan defaults."""
         return self.scanner().projected_schema if self._scan_defaults else super().schema
+
+    @property
+    def stats(self) -> LanceStats:
+        """Statistics of this version (counts and sizes), from metadata alone."""
+        return LanceStats(self._snapshot)
 
     def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:
         """Return keywords in which those that are not given have the defaults of the dataset."""

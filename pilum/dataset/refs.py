@@ -1,4 +1,4 @@
-"""Tags, which name versions, and branches, which are independent histories from a version on."""
+"""Tags and branches: a tag names a version, and a branch is a history that begins at a version."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from pilum.arguments import optional_count
-from pilum.dataset.column_files import (
+from pilum.distributed.column_files import (
     ColumnFile,
     ColumnValues,
     added_columns,

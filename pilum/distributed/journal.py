@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pilum.dataset.column_files import ColumnFile
+from pilum.distributed.column_files import ColumnFile
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store

@@ -1,4 +1,4 @@
-"""The version that options name, the schema that Spark sees of it, and requested schemas."""
+"""Open the version that options name, and compare its columns with those that Spark requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark tasks, by interfaces that Spark Connect also has.
+"""Run tasks on Spark, by interfaces that Spark Connect also has.
 
     items    spark.range(0, n, 1, n) ──┐
     rows     a frame                 ──┴─mapInArrow─▶  attempt, result, pickled  ──▶  driver

@@ -1,4 +1,4 @@
-"""MERGE INTO as calls of `merge_into`, and expressions of statements in pilum's SQL."""
+"""Translate MERGE INTO to calls of `merge_into`, and expressions of statements to pilum's SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that an SQL text names, with their positions, and their replacement in the text.
+"""Find the tables that an SQL text names, and replace them in the text.
 
 SELECT t.a FROM lance.`/data/t` VERSION AS OF 3 AS t
                 └────────── a reference ──────┘

@@ -1,4 +1,4 @@
-"""Execution of SQL statements on tables, most of which Spark cannot execute by itself.
+"""Execute SQL statements on tables; most of them Spark cannot execute by itself.
 
 SELECT …             tables become frames of the needed rows; Spark runs the query
 INSERT, CREATE … AS  Spark runs the query; its rows are written with one commit

@@ -19,7 +19,7 @@ from typing import Any
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.clone import Clone
@@ -51,7 +51,6 @@ __all__ = [
     "uuid_at",
 ]
 
-_NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 OPERATIONS: Mapping[str, type[Operation]] = {
     operation.arm: operation
     for operation in (
