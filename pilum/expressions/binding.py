@@ -15,10 +15,19 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import ColumnNotFoundError, FilterError
-from pilum.expressions.coerce import Typed, align, cast_to, in_set, operands, parse_temporal, scalar
+from pilum.expressions.coerce import (
+    Typed,
+    align,
+    cast_to,
+    in_set,
+    list_operands,
+    operands,
+    parse_temporal,
+    scalar,
+)
 from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
-from pilum.expressions.functions import FUNCTIONS, Kind
+from pilum.expressions.functions import ALIASES, FUNCTIONS, Kind
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -39,7 +48,15 @@ from pilum.expressions.nodes import (
     Or,
     references,
 )
-from pilum.expressions.types import is_binary, is_number, is_temporal, is_text, scalar_of
+from pilum.expressions.types import (
+    FALSE,
+    TRUE,
+    is_binary,
+    is_number,
+    is_temporal,
+    is_text,
+    scalar_of,
+)
 from pilum.format.meta_columns import META_COLUMNS
 
 __all__ = ["bind", "bind_assignment", "bind_projection", "bind_ranges"]
@@ -47,6 +64,9 @@ __all__ = ["bind", "bind_assignment", "bind_projection", "bind_ranges"]
 _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
+
+_EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
+"""The results for an empty list of constants: as in the reference, also where a list is null."""
 
 _MEANT = {
     "filter": "a filter is SQL or a pyarrow expression",
@@ -277,7 +297,8 @@ class _Binder:
         return Typed(Constant(value), value.type)
 
     def _call(self, node: Call) -> Typed:
-        function = FUNCTIONS.get(node.name)
+        name = ALIASES.get(node.name, node.name)
+        function = FUNCTIONS.get(name)
         if _is_regexp_match(node):
             raise FilterError(
                 "regexp_match gives the groups of a match, which filters do not have; it is a "
@@ -290,14 +311,23 @@ class _Binder:
         arguments = [self.bind(argument) for argument in node.arguments]
         for index, argument in enumerate(arguments):
             arguments[index] = _argument(node.name, argument, function.kind(index))
-        if function.aligned:
+        if name in _EMPTY_LISTS and (_is_empty_list(arguments[1])):
+            return Typed(Constant(_EMPTY_LISTS[name]), pa.bool_())
+        if function.aligned and arguments:
             arguments = align(arguments)
-        bound = Call(node.name, tuple(argument.node for argument in arguments))
+        if function.kinds[0] is Kind.ITEMS and function.kind(1) is not Kind.INTEGER:
+            arguments = list_operands(*arguments) if len(arguments) == 2 else arguments
+        bound = Call(name, tuple(argument.node for argument in arguments))
         return Typed(bound, _result_type(bound, [argument.type for argument in arguments]))
 
 
+def _is_empty_list(argument: Typed) -> bool:
+    value = argument.node.value if isinstance(argument.node, Constant) else None
+    return value is not None and value.is_valid and len(value.values) == 0
+
+
 def _functions() -> str:
-    names = [name for name in FUNCTIONS if name.isidentifier()]
+    names = [name for name in (*FUNCTIONS, *ALIASES) if name.isidentifier()]
     return ", ".join(sorted([*names, _REGEXP_MATCH]))
 
 

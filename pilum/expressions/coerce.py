@@ -21,6 +21,7 @@ import pyarrow.types as pt
 
 from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
+from pilum.expressions.lists import is_list, list_scalar
 from pilum.expressions.nodes import Cast, Column, Constant, Expression, InSet, LiteralValue
 from pilum.expressions.types import (
     array_of,
@@ -40,6 +41,7 @@ __all__ = [
     "cast_to",
     "fit",
     "in_set",
+    "list_operands",
     "operands",
     "parse_temporal",
     "scalar",
@@ -245,6 +247,29 @@ def _own_decimal(side: Typed) -> Typed:
         return Typed(Constant(value), value.type)
     arrow = as_decimal(side.type)
     return Typed(cast_to(side, arrow), arrow)
+
+
+def list_operands(lists: Typed, other: Typed) -> list[Typed]:
+    """Convert lists, and values or other lists, to one type of items."""
+    if pt.is_null(lists.type):
+        lists = Typed(cast_to(lists, pa.list_(pa.int64())), pa.list_(pa.int64()))
+    items = Typed(Column(("items",)), lists.type.value_type)
+    if not is_list(other.type):
+        [_, value] = align([items, other])
+        return [_with_items(lists, value.type), value]
+    if isinstance(other.node, Constant) and other.node.value.is_valid:
+        fitted = [fit(value, items.type) for value in other.node.value.values]
+        if None not in fitted:
+            values = list_scalar(array_of(fitted, items.type))
+            return [lists, Typed(Constant(values), values.type)]
+    [meeting, _] = align([items, Typed(Column(("others",)), other.type.value_type)])
+    return [_with_items(side, meeting.type) for side in (lists, other)]
+
+
+def _with_items(lists: Typed, items: pa.DataType) -> Typed:
+    if lists.type.value_type == items:
+        return lists
+    return Typed(Cast(lists.node, pa.list_(items)), pa.list_(items))
 
 
 def _common(types: Sequence[pa.DataType], sides: Sequence[Typed]) -> pa.DataType:

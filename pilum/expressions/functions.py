@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
+from pilum.expressions import lists
+from pilum.expressions.coerce import parse_temporal
 from pilum.expressions.compare import compare
 from pilum.expressions.types import FALSE, is_binary, is_number, is_text, scalar_of
 
-__all__ = ["FUNCTIONS", "Function", "Kind"]
+__all__ = ["ALIASES", "FUNCTIONS", "Function", "Kind"]
 
 Datum = Any
 """The input and output of Arrow kernels: pa.Array or pa.Scalar."""
@@ -35,6 +37,9 @@ class Kind(Enum):
     FLOAT = "a float"
     DATE = "a date or timestamp"
     LIST = "a list"
+    ITEMS = "a list that is not a map"
+    MOMENT = "an integer, text, a date or timestamp"
+    INTEGER = "an integer"
     CONSTANT_TEXT = "a text constant"
     ANY = "anything"
 
@@ -55,6 +60,11 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
         or pt.is_fixed_size_list(arrow)
         or pt.is_map(arrow)
     ),
+    Kind.ITEMS: lists.is_list,
+    Kind.MOMENT: lambda arrow: bool(
+        pt.is_integer(arrow) or is_text(arrow) or pt.is_date(arrow) or pt.is_timestamp(arrow)
+    ),
+    Kind.INTEGER: pt.is_integer,
     Kind.CONSTANT_TEXT: is_text,
     Kind.ANY: lambda arrow: True,
 }
@@ -173,6 +183,52 @@ def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
     return _DATE_PARTS[name](moment).cast(pa.int32())
 
 
+def _milliseconds(moment: Datum) -> Datum:
+    thousand = scalar_of(1000)
+    return pc.add(pc.multiply(pc.second(moment), thousand), pc.millisecond(moment))
+
+
+def _microseconds(moment: Datum) -> Datum:
+    thousand = scalar_of(1000)
+    return pc.add(pc.multiply(_milliseconds(moment), thousand), pc.microsecond(moment))
+
+
+def _date_trunc(part: pa.Scalar, moment: Datum) -> Datum:
+    name = _option(part).lower()
+    if name not in _TRUNCATED_TO:
+        raise FilterError(f"date_trunc: expected one of {', '.join(_TRUNCATED_TO)}, not {name!r}")
+    if pt.is_date(moment.type):
+        moment = moment.cast(pa.timestamp("ns"))
+    return pc.floor_temporal(moment, unit=name)
+
+
+def _to_timestamp(unit: str, integers: str) -> Function:
+    """Return a function that converts to timestamps; integers count seconds or parts of them."""
+
+    def convert(moment: Datum) -> Datum:
+        if pt.is_integer(moment.type):
+            return moment.cast(pa.int64()).cast(pa.timestamp(integers)).cast(pa.timestamp(unit))
+        if isinstance(moment, pa.StringScalar) and moment.is_valid:
+            parsed = parse_temporal(moment.as_py(), pa.timestamp("ns"))
+            moment = parsed.cast(pa.timestamp(parsed.type.unit))
+        elif is_text(moment.type):
+            moment = moment.cast(pa.timestamp("ns"))
+        options = pc.CastOptions(pa.timestamp(unit), allow_time_truncate=True)
+        return pc.cast(moment, options=options)
+
+    return Function(convert, (Kind.MOMENT,))
+
+
+def _to_date(moment: Datum) -> Datum:
+    if pt.is_integer(moment.type):
+        return moment.cast(pa.int32()).cast(pa.date32())
+    return moment.cast(pa.date32())
+
+
+_TRUNCATED_TO = (
+    "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter",
+    "year",
+)  # fmt: skip
 _DATE_PARTS: dict[str, Callable[..., Datum]] = {
     "year": pc.year,
     "quarter": pc.quarter,
@@ -180,7 +236,13 @@ _DATE_PARTS: dict[str, Callable[..., Datum]] = {
     "day": pc.day,
     "hour": pc.hour,
     "minute": pc.minute,
+    "second": pc.second,
+    "millisecond": _milliseconds,
+    "microsecond": _microseconds,
+    "week": pc.iso_week,
     "doy": pc.day_of_year,
+    "dow": lambda moment: pc.day_of_week(moment, week_start=7),
+    "isodow": lambda moment: pc.day_of_week(moment, count_from_zero=False),
 }
 _FLOATS = (Kind.FLOAT,)
 _TEXT = (Kind.TEXT,)
@@ -231,4 +293,35 @@ FUNCTIONS: dict[str, Function] = {
     "array_length": _LIST_LENGTH,
     "cardinality": _LIST_LENGTH,
     "date_part": Function(_date_part, (Kind.CONSTANT_TEXT, Kind.DATE)),
+    "date_trunc": Function(_date_trunc, (Kind.CONSTANT_TEXT, Kind.DATE)),
+    "to_timestamp": _to_timestamp("ns", "s"),
+    "to_timestamp_seconds": _to_timestamp("s", "s"),
+    "to_timestamp_millis": _to_timestamp("ms", "ms"),
+    "to_timestamp_micros": _to_timestamp("us", "us"),
+    "to_timestamp_nanos": _to_timestamp("ns", "ns"),
+    "to_date": Function(_to_date, (Kind.MOMENT,)),
+    "array_has": Function(lists.has, (Kind.ITEMS, Kind.ANY)),
+    "array_has_any": Function(lists.has_any, (Kind.ITEMS, Kind.ITEMS)),
+    "array_has_all": Function(lists.has_all, (Kind.ITEMS, Kind.ITEMS)),
+    "array_element": Function(lists.item, (Kind.ITEMS, Kind.INTEGER)),
+    "array_empty": Function(lists.is_empty, (Kind.ITEMS,)),
+    "make_array": Function(lists.list_of, (Kind.ANY,), optional=1, variadic=True, aligned=True),
 }
+
+ALIASES = {
+    "array_contains": "array_has",
+    "list_contains": "array_has",
+    "list_has": "array_has",
+    "arrays_overlap": "array_has_any",
+    "list_has_any": "array_has_any",
+    "list_has_all": "array_has_all",
+    "array_extract": "array_element",
+    "list_element": "array_element",
+    "list_extract": "array_element",
+    "empty": "array_empty",
+    "list_empty": "array_empty",
+    "make_list": "make_array",
+    "datetrunc": "date_trunc",
+    "datepart": "date_part",
+}
+"""Further names of functions."""

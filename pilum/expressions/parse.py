@@ -309,6 +309,20 @@ def _column(tree: exp.Expression) -> Expression:
     return Column(tuple(name.name for name in names), bool(names[0].args.get("quoted")))
 
 
+def _bracket(tree: exp.Expression) -> Expression:
+    """Return the member for `parent['name']`, or the item for `list[1]`."""
+    [key] = tree.expressions if len(tree.expressions) == 1 else [None]
+    if key is None or isinstance(key, exp.Slice):
+        raise FilterError(f"lists have no slices, only single items: {_text(tree)}")
+    if isinstance(key, exp.Literal) and key.is_string:
+        return _member(tree)
+    return Call("array_element", (_convert(tree.this), _convert(key)))
+
+
+def _array(tree: exp.Expression) -> Expression:
+    return Call("make_array", tuple(_convert(item) for item in tree.expressions))
+
+
 def _member(tree: exp.Expression) -> Expression:
     """Return the member for `parent.name` beyond four names, and for `parent['name']`."""
     parent = _convert(tree.this)
@@ -344,5 +358,6 @@ _CONVERTERS: dict[type[exp.Expression], tuple[_Converter, frozenset[str]]] = {
     exp.DPipe: (_concat, _TWO | {"safe"}),
     exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
     exp.Dot: (_member, _TWO),
-    exp.Bracket: (_member, frozenset({"this", "expressions"})),
+    exp.Bracket: (_bracket, frozenset({"this", "expressions", "safe"})),
+    exp.Array: (_array, frozenset({"expressions", "bracket_notation"})),
 }

@@ -1,0 +1,174 @@
+"""The functions of lists: which items they contain, single items, and lists of values.
+
+    array_has(l, 2)                l [1, 2, 3]  true      []  false     null  null
+    array_has_any(l, [5, null])    l [null, 1]  true      a null item equals a null item
+    array_has_all(l, [1, 2])       l [1, 2, 3]  true
+    l[1], l[-1]                    the first and the last item; null where there is none
+
+Items are equal as values are in filters, except that 0.0 does not equal -0.0: floats are equal if
+their bits are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.expressions.compare import bits
+from pilum.expressions.types import FALSE, scalar_of
+
+__all__ = ["has", "has_all", "has_any", "is_empty", "is_list", "item", "list_of", "list_scalar"]
+
+Datum = Any
+"""The input and output of Arrow kernels: pa.Array or pa.Scalar."""
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Return whether values are lists, of any kind but maps."""
+    return bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow))
+
+
+def list_scalar(values: pa.Array) -> pa.Scalar:
+    """Return one list of values."""
+    return pa.ListArray.from_arrays(pa.array(np.array([0, len(values)], np.int32)), values)[0]
+
+
+def has(lists: Datum, value: Datum) -> Datum:
+    """Return whether each list contains a value; null where one of them is null."""
+    if isinstance(lists, pa.Scalar) and isinstance(value, pa.Scalar):
+        return has(pa.repeat(lists, 1), value)[0]
+    if isinstance(lists, pa.Scalar):
+        lists = _repeated(lists, len(value))
+    items, rows = _items(lists)
+    others = value if isinstance(value, pa.Scalar) else value.take(pa.array(rows))
+    if isinstance(others, pa.Scalar):
+        others = _repeated(others, len(items))
+    same = pc.fill_null(pc.equal(_comparable(items), _comparable(others)), FALSE)
+    return _nulled(_rows_with(len(lists), rows[np.asarray(same)]), lists, value)
+
+
+def has_any(lists: Datum, others: Datum) -> Datum:
+    """Return whether each list has an item in common with another one; null where one is null."""
+    if isinstance(lists, pa.Scalar):
+        return _with_constant(has_any, others, lists)
+    if isinstance(others, pa.Scalar):
+        codes, rows, _ = _codes(lists, others)
+        return _nulled(_rows_with(len(lists), rows[codes >= 0]), lists, others)
+    own, wanted = _pairs(lists, others)
+    return _nulled(_rows_with(len(lists), own[np.isin(own, wanted)] // _STRIDE), lists, others)
+
+
+def has_all(lists: Datum, others: Datum) -> Datum:
+    """Return whether each list contains all items of another one; null where one is null."""
+    if isinstance(others, pa.Scalar) and isinstance(lists, pa.Array):
+        codes, rows, num_wanted = _codes(lists, others)
+        found = np.unique((rows * _STRIDE + codes)[codes >= 0]) // _STRIDE
+        return _nulled(np.bincount(found, minlength=len(lists)) == num_wanted, lists, others)
+    if isinstance(lists, pa.Scalar):
+        num_rows = 1 if isinstance(others, pa.Scalar) else len(others)
+        repeated = _repeated(lists, num_rows)
+        all_found = has_all(repeated, others)
+        return all_found[0] if isinstance(others, pa.Scalar) else all_found
+    own, wanted = _pairs(lists, others)
+    missing = wanted[~np.isin(wanted, own)] // _STRIDE
+    return _nulled(~_rows_with(len(lists), missing), lists, others)
+
+
+def item(lists: Datum, number: Datum) -> Datum:
+    """Return the item with a number of each list, counted from 1, or from -1 backwards."""
+    if isinstance(lists, pa.Scalar) and isinstance(number, pa.Scalar):
+        return item(pa.repeat(lists, 1), number)[0]
+    if isinstance(lists, pa.Scalar):
+        lists = _repeated(lists, len(number))
+    items, rows = _items(lists)
+    starts = rows.searchsorted(np.arange(len(lists)))
+    lengths = rows.searchsorted(np.arange(len(lists)), side="right") - starts
+    numbers = _repeated(number, len(lists)) if isinstance(number, pa.Scalar) else number
+    wanted = pc.fill_null(numbers.cast(pa.int64()), scalar_of(0, pa.int64())).to_numpy()
+    places = np.where(wanted > 0, wanted - 1, lengths + wanted)
+    is_there = (wanted != 0) & (places >= 0) & (places < lengths)
+    return items.take(pa.array(np.where(is_there, starts + places, 0), mask=~is_there))
+
+
+def is_empty(lists: Datum) -> Datum:
+    """Return whether each list has no items; null where it is null."""
+    return pc.equal(pc.list_value_length(lists), 0)
+
+
+def list_of(*values: Datum) -> Datum:
+    """Return lists of one item from each argument, which have one type."""
+    if not values:
+        return list_scalar(pa.nulls(0))
+    sizes = [len(one) for one in values if isinstance(one, pa.Array)]
+    if not sizes:
+        return list_scalar(pa.concat_arrays([pa.repeat(one, 1) for one in values]))
+    columns = [_repeated(one, sizes[0]) if isinstance(one, pa.Scalar) else one for one in values]
+    order = np.arange(sizes[0] * len(columns)).reshape(len(columns), -1).T.ravel()
+    offsets = np.arange(0, len(order) + 1, len(columns), dtype=np.int32)
+    items = pa.concat_arrays(columns).take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(offsets), items)
+
+
+_STRIDE = np.int64(1) << 32
+
+
+def _items(lists: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return the items of all lists that are not null, and the row of each."""
+    lengths = pc.fill_null(pc.list_value_length(lists).cast(pa.int64()), 0).to_numpy()
+    return pc.list_flatten(lists), np.repeat(np.arange(len(lists)), lengths)
+
+
+def _with_constant(apply: Callable[..., Datum], lists: Datum, constant: pa.Scalar) -> Datum:
+    """Apply a function whose arguments may be exchanged to a constant and another argument."""
+    if isinstance(lists, pa.Scalar):
+        return apply(pa.repeat(lists, 1), constant)[0]
+    return apply(lists, constant)
+
+
+def _repeated(constant: pa.Scalar, count: int) -> pa.Array:
+    """Return an array of one value; unlike `pa.repeat`, also for no repetition of a list."""
+    return pa.repeat(constant, count) if count else pa.nulls(0, constant.type)
+
+
+def _codes(
+    lists: pa.Array, constant: pa.Scalar
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return which item of a constant each item of lists is, and its row; -1 for none of them.
+
+    The third result is the number of distinct items of the constant.
+    """
+    items, rows = _items(lists)
+    wanted = _comparable(constant.values if constant.is_valid else items[:0]).unique()
+    found = pc.index_in(_comparable(items), value_set=wanted)
+    return pc.fill_null(found, -1).to_numpy().astype(np.int64), rows, len(wanted)
+
+
+def _pairs(lists: pa.Array, others: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a number for each pair of a row and an item, of both sides."""
+    (left, left_rows), (right, right_rows) = _items(lists), _items(others)
+    both = pa.concat_arrays([_comparable(left), _comparable(right)])
+    codes = both.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    own = left_rows * _STRIDE + codes[: len(left)]
+    return own, right_rows * _STRIDE + codes[len(left) :]
+
+
+def _comparable(items: pa.Array) -> pa.Array:
+    return bits(items) if pt.is_floating(items.type) else items
+
+
+def _rows_with(num_rows: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found = np.zeros(num_rows, np.bool_)
+    found[rows] = True
+    return found
+
+
+def _nulled(found: NDArray[np.bool_], lists: pa.Array, other: Datum) -> pa.BooleanArray:
+    """Return a result that is null where one of the arguments is."""
+    unknown = pc.or_(pc.is_null(lists), pc.is_null(other))
+    return pc.if_else(unknown, scalar_of(None, pa.bool_()), pa.array(found))
