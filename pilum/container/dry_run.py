@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.container.explain import PageExplanation, explain_page
-from pilum.container.open import field_reader, new_file, open_file
+from pilum.container.open import field_reader, new_file, open_file, require_storable
 from pilum.container.segments import FilePart
 from pilum.container.writer import FileOptions, FileWriter
 from pilum.encodings.base import EncodedPage, StoredPage
@@ -32,6 +32,7 @@ def explain_batches(
         kind = path[-1].arrow_type
         pages.append(explain_page("", column, kind, len(pages), stored, page.layout, page))
 
+    require_storable(schema, version, has_sidecars=False)
     sink = _Nowhere()
     writer = FileWriter(sink, schema, version=version, options=options, on_page=keep)
     for batch in batches:

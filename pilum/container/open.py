@@ -156,9 +156,9 @@ def new_file(
         for something that the version does not support.
         UnsupportedTypeError: If the version cannot store a field.
     """
-    return _FAMILIES[version]().new(
-        sink, schema, version, options, sidecars if version.has_blobs_v2 else None
-    )
+    sidecars = sidecars if version.has_blobs_v2 else None
+    require_storable(schema, version, has_sidecars=sidecars is not None)
+    return _FAMILIES[version]().new(sink, schema, version, options, sidecars)
 
 
 def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool) -> None:
@@ -173,6 +173,8 @@ def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool
         UnsupportedTypeError: If a column cannot be stored; the text names the column, and a version
         that can store it if there is one.
     """
+    if schema.is_plain:
+        return  # every version stores these types; tables may have thousands of such columns
     require_storable_paths(schema, version)
     _FAMILIES[version]().require_storable(schema, version, has_sidecars)
 

@@ -27,7 +27,7 @@ from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.frame import FileBody
 from pilum.container.metadata import PageEntry, pack_columns, require_countable
 from pilum.container.page_queue import InOrder, Waiting
-from pilum.container.storable import check_storage, checked_storage
+from pilum.container.storable import checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
@@ -38,7 +38,6 @@ from pilum.format.paths import (
     LeafPath,
     elements_per_row,
     nullable_above_lists,
-    require_storable,
 )
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -214,14 +213,13 @@ class ContainerWriter(ABC):
 
     Args:
         sink: The destination; the writer finishes or aborts it.
-        schema: Its fields, with the field ids of the table.
+        schema: Its fields, with the field ids of the table, which the version can store.
         version: File version.
         options: Sizes and encodings.
         sidecars: The destination of larger blobs; the caller finishes or aborts it.
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an unknown encoding.
-        UnsupportedTypeError: If files of the version cannot hold a field.
     """
 
     _encoding: InOrder[Any, Any]
@@ -234,8 +232,6 @@ class ContainerWriter(ABC):
         options: FileOptions = _DEFAULTS,
         sidecars: Sidecars | None = None,
     ) -> None:
-        for field in schema.fields:
-            check_storage(field, version, has_sidecars=sidecars is not None)
         self._sink = sink
         self._body = FileBody(sink, options.buffer_alignment)
         self._schema = schema
@@ -333,7 +329,6 @@ class FileWriter(ContainerWriter):
         on_page: OnPage | None = None,
     ) -> None:
         super().__init__(sink, schema, version, options, sidecars)
-        require_storable(schema, version)
         self._on_page = on_page
         page_bytes = options.page_bytes(len(schema.fields))
         self._columns = [

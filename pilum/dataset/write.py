@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypedDict
 
 import pyarrow as pa
 
-from pilum.container.open import default_version, require_storable
+from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import to_reader
@@ -288,7 +288,6 @@ def write_transaction(
         if snapshot and appends
         else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
     )
-    require_storable(table_schema, version, has_sidecars=True)
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
     if wanted.ingests:

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.container.fields import LeafFieldReader
+from pilum.container.open import new_file
 from pilum.container.reader import FileReader
 from pilum.container.segments import FilePart
-from pilum.container.writer import FileWriter, WrittenFile
+from pilum.container.writer import WrittenFile
 from pilum.errors import CorruptFileError
 from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
@@ -84,7 +85,7 @@ def write_table(
 ) -> tuple[bytes, WrittenFile]:
     """Writes a file; `batches` default to those of the table."""
     sink = MemorySink()
-    writer = FileWriter(sink, Schema.from_arrow(table.schema), version=version)
+    writer = new_file(sink, Schema.from_arrow(table.schema), version)
     for batch in table.to_batches() if batches is None else batches:
         writer.write_batch(batch)
     written = writer.finish()

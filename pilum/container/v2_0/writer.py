@@ -107,8 +107,6 @@ class PagedFileWriter(ContainerWriter):
     ) -> None:
         general = replace(options.encoding, compression=None, compression_level=None)
         replace(options, encoding=general).refuse(version, "encoding")
-        for field in schema.fields:
-            _require_storable(field, field.name)
         super().__init__(sink, schema, version, options, sidecars)
         make = EncoderMaker(options.page_bytes(len(schema.fields)), options.encoding)
         self._encoders = [make.encoder_of(field) for field in described(schema).fields]

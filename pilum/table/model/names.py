@@ -52,7 +52,6 @@ __all__ = [
     "newest_manifest_name",
     "sidecar_beside",
     "sidecar_folder",
-    "sidecar_path",
     "transaction_file_name",
     "transaction_path",
 ]
@@ -243,13 +242,8 @@ def sidecar_folder(file_path: str) -> str:
     return f"{DATA_FOLDER}/{file_path.removesuffix('.lance')}"
 
 
-def sidecar_path(file_path: str, blob_id: int) -> str:
-    """Return the path of a sidecar file; its name is the bits of its number, lowest first."""
-    return sidecar_beside(data_path(file_path), blob_id)
-
-
 def sidecar_beside(path: str, blob_id: int) -> str:
-    """Return the path of a sidecar file of the data file at `path`, in any folder."""
+    """Return the path of a sidecar of the data file at `path`: the bits of its number, reversed."""
     return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
 
 

@@ -23,7 +23,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.storage.local import LocalStore
-from pilum.table.model.names import data_path, sidecar_path
+from pilum.table.model.names import data_path, sidecar_beside
 from pilum.table.write.sidecars import SidecarFiles, discard_file
 
 PLAIN = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
@@ -58,8 +58,8 @@ def read(dataset: pilum.LanceDataset) -> list[bytes | None]:
 
 
 def test_the_bits_of_a_number_name_a_sidecar() -> None:
-    assert sidecar_path("x.lance", 1) == f"data/x/1{'0' * 31}.blob"
-    assert sidecar_path("x.lance", 6) == f"data/x/011{'0' * 29}.blob"
+    assert sidecar_beside(data_path("x.lance"), 1) == f"data/x/1{'0' * 31}.blob"
+    assert sidecar_beside(data_path("x.lance"), 6) == f"data/x/011{'0' * 29}.blob"
 
 
 def test_large_blobs_stand_beside_the_data_file(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_deleting_a_data_file_deletes_its_sidecars_only(tmp_path: Path) -> None:
     for name in ("a.lance", "b.lance"):
         SidecarFiles(store, f"data/{name}", 100, allow_uris=False).dedicate(b"x")
     discard_file(store, data_path("a.lance"))
-    assert files_of(tmp_path) == [sidecar_path("b.lance", 1)]
+    assert files_of(tmp_path) == [sidecar_beside(data_path("b.lance"), 1)]
 
 
 @pytest.mark.parametrize(
