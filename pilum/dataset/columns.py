@@ -19,7 +19,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.projection import computed, null_columns
-from pilum.dataset.udf import BatchUDF, Computation
+from pilum.dataset.udf import Computation
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.storage.local import durable_at_commit
@@ -149,7 +149,10 @@ class ColumnChanges(DatasetBase):
         optional_count("batch_size", batch_size, 1)
         snapshot = self._snapshot
         if callable(transforms):
-            self._compute(transforms, read_columns, batch_size)
+            reads = None if read_columns is None else _names(read_columns)
+            computation = Computation.of(snapshot, transforms, reads, batch_size)
+            commit_operation(self, computation.merge())
+            computation.finish()
             return
         if read_columns is not None:
             raise InvalidInputError("read_columns: only for functions")
@@ -195,15 +198,6 @@ class ColumnChanges(DatasetBase):
         with Spool(to_reader(data_obj, schema)) as spool:
             join = Join(snapshot, spool, left_on, left_on if right_on is None else right_on)
             self._add(join.schema, join.values())
-
-    def _compute(
-        self, function: Any, read_columns: list[str] | None, batch_size: int | None
-    ) -> None:
-        udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
-        reads = None if read_columns is None else tuple(_names(read_columns))
-        computation = Computation(self._snapshot, udf, reads, batch_size)
-        commit_operation(self, computation.merge())
-        computation.finish()
 
     def _tightens(self, change: Alteration) -> bool:
         return (

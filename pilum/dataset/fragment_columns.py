@@ -70,7 +70,10 @@ class FragmentColumns:
         """
         optional_count("batch_size", batch_size, 1)
         if callable(value_func):
-            return self._compute(value_func, columns, batch_size)
+            computation = Computation.of(
+                self._snapshot, value_func, columns, batch_size, self._fragment
+            )
+            return _grown(computation.merge())
         if columns is not None and not isinstance(value_func, Mapping):
             raise InvalidInputError("columns: only for functions")
         if isinstance(value_func, Mapping):
@@ -177,13 +180,6 @@ class FragmentColumns:
             if not isinstance(name, str | None):
                 raise InvalidInputError(f"expected the name of a key column, found {name!r}")
         return Join(self._snapshot, spool, left_on, right_on or left_on, (self._fragment.id,))
-
-    def _compute(
-        self, function: Any, columns: list[str] | None, batch_size: int | None
-    ) -> tuple[FragmentMetadata, Schema]:
-        udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
-        reads = None if columns is None else tuple(columns)
-        return _grown(Computation(self._snapshot, udf, reads, batch_size, self._fragment).merge())
 
     def _with_columns(
         self, columns: pa.Schema, batches: Iterable[pa.RecordBatch]

@@ -24,7 +24,6 @@ _KINDS = (
     "dict of columns, an iterable of record batches, of data frames or of dicts, or anything with "
     "__arrow_c_stream__"
 )
-"""Number of rows of an iterable of dicts per batch."""
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 

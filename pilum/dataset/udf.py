@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -142,6 +142,19 @@ class Computation:
     batch_size: int | None = None
     only: Fragment | None = None
     _first: tuple[Fragment, pa.RecordBatch] | None = field(default=None, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        function: BatchUDF | Function,
+        columns: Iterable[str] | None,
+        batch_size: int | None,
+        only: Fragment | None = None,
+    ) -> Computation:
+        """Describe the application of a function as it was passed by the caller."""
+        udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
+        return cls(snapshot, udf, None if columns is None else tuple(columns), batch_size, only)
 
     def __post_init__(self) -> None:
         path = self.function.checkpoint_file

@@ -1,9 +1,9 @@
 """Row deletes and updates: tasks search the fragments, and one commit marks the rows.
 
-driver    pins a version, draws a uuid      one commit of that uuid  |  files deleted again
-                  │                                    ▲
-tasks             └──▶ new files with the uuid, ──▶ results, pickled
-                       attempt by attempt
+driver    pin a version, draw a uuid            one commit with the uuid, or all files are deleted
+                 │                                    ▲
+tasks            └──▶ write files whose names ──▶ results, pickled
+                      contain the uuid
 """
 
 from __future__ import annotations

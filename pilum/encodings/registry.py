@@ -1,4 +1,4 @@
-"""The registry of encodings, by the member of the protobuf oneof that names them."""
+"""The compressive encodings, found by their names in the descriptions of pages (since 2.1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 
 
 def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
-    """Parse a description.
+    """Parse the description of a compressive encoding.
 
     Raises:
         CorruptFileError: If it is empty or contradicts the format.
