@@ -60,6 +60,11 @@ class IndexFile:
         return self._reader.schema.metadata
 
     @property
+    def size_bytes(self) -> int:
+        """The size of the file."""
+        return self._reader.source.size
+
+    @property
     def batch_bounds(self) -> NDArray[np.int64] | None:
         """The first row of each batch of a legacy file, and the end; None for other files."""
         bounds: NDArray[np.int64] | None = None

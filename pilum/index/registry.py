@@ -10,14 +10,23 @@ import pyarrow as pa
 
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
+from pilum.index.scalar.bitmap import BITMAP
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
+from pilum.index.scalar.label_list import LABEL_LIST
 from pilum.index.scalar.ngram import NGRAM
 from pilum.index.scalar.zone_map import ZONE_MAP
 
 __all__ = ["index_type", "index_type_of", "index_type_of_files"]
 
-_TYPES: tuple[IndexType[Any], ...] = (BTREE, ZONE_MAP, BLOOM_FILTER, NGRAM)
+_TYPES: tuple[IndexType[Any], ...] = (
+    BTREE,
+    BITMAP,
+    LABEL_LIST,
+    ZONE_MAP,
+    BLOOM_FILTER,
+    NGRAM,
+)
 
 
 def index_type(name: str) -> IndexType[Any]:

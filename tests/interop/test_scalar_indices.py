@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from index.scalar.strategies import columns, order_of, rows_of
 
+import pilum
 from pilum.format.version import FileVersion
 from pilum.index.base import IndexType
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -73,72 +74,98 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_btree_files(place: Path, column: pa.Array, zone: dict[str, Any], version: str) -> None:
     """The files of a B-tree have the same rows, metadata and types; statistics are equal."""
-    if not len(column):
-        return
-    path = str(place / f"{next(_NUMBERS)}.lance")
-    kind = index_type("BTREE")
-    dataset, reference = _reference(path, column, "BTREE", version, **zone)
-    folder, _ = _own(path, kind, column, zone, version)
-    for name in ("page_data.lance", "page_lookup.lance"):
-        assert _content(folder.written(), name) == _content(reference, name)
-    index = kind.open(reference, b"", 0)
+    index, dataset = _compared(place, "BTREE", column, zone, version)
     assert [index.statistics()] == dataset.stats.index_stats("i")["indices"]
-    expected = [
-        place
-        for place, value in zip(_addresses(len(column)), column, strict=True)
-        if not value.is_valid
-    ]
-    assert index.search(IsNull()).rows.listed.tolist() == expected
+    addresses = _addresses(len(column))
+    nulls = [address for address, one in zip(addresses, column, strict=True) if not one.is_valid]
+    assert index.search(IsNull()).rows.listed.tolist() == nulls
 
 
+@settings(max_examples=30)
+@given(column=columns(), version=st.sampled_from(list(_VERSIONS)))
+def test_bitmap_files(place: Path, column: pa.Array, version: str) -> None:
+    """The file of a bitmap index has the same rows and metadata; statistics are equal."""
+    index, dataset = _compared(place, "BITMAP", column, {}, version)
+    assert [index.statistics()] == dataset.stats.index_stats("i")["indices"]
+
+
+_LISTS = st.lists(
+    st.none() | st.lists(st.none() | st.integers(0, 5), max_size=4), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=20)
+@given(values=_LISTS, version=st.sampled_from(list(_VERSIONS)))
+def test_label_list_files(place: Path, values: list[Any], version: str) -> None:
+    """The file of a label list has the same rows, metadata and buffer; statistics are equal."""
+    column = pa.array(values, pa.list_(pa.int64()))
+    index, dataset = _compared(place, "LABEL_LIST", column, {}, version)
+    assert [index.statistics()] == dataset.stats.index_stats("i")["indices"]
+
+
+def _compared(
+    place: Path, name: str, column: pa.Array, parameters: dict[str, Any], version: str
+) -> tuple[Any, Any]:
+    """Compare the files of both; return the index of the reference, open, and its table."""
+    assume(len(column))
+    path = str(place / f"{next(_NUMBERS)}.lance")
+    kind = index_type(name)
+    dataset, reference = _reference(path, column, name, version, **parameters)
+    folder, _ = _own(path, kind, column, parameters, version)
+    written = folder.written()
+    assert sorted(folder.sizes) == sorted(kind.files or ("bitmap_page_lookup.lance",))
+    for file in folder.sizes:
+        assert _content(written, file) == _content(reference, file)
+        if "label_list_nulls" in str(written.open(file).metadata):
+            assert written.open(file).global_buffer(1) == reference.open(file).global_buffer(1)
+    return kind.open(reference, b"", kind.index_version(has_stable_row_ids=False)), dataset
+
+
+_COMPARED = ["a = {0}", "a >= {0}", "a between {0} and {1}", "a in ({0}, {1})", "a is null"]
+_LISTED = ["array_has_any(a, [{0}, {1}])", "array_has_all(a, [{0}, {1}])"]
 _QUESTIONS = {
-    "BTREE": [
-        "a = {0}",
-        "a != {0}",
-        "a >= {0}",
-        "a between {0} and {1}",
-        "a is null",
-        "a in ({0}, {1})",
-    ],
+    "BTREE": [*_COMPARED, *(f"not ({one})" for one in _COMPARED)],
+    "BITMAP": [*_COMPARED, *(f"not ({one})" for one in _COMPARED)],
+    "LABEL_LIST": [*_LISTED, *(f"not {one}" for one in _LISTED)],
 }
+_NUMBER = st.integers(0, 5) | st.integers(-3, 40)
 
 
-@settings(max_examples=25)
+@settings(max_examples=30)
 @given(
-    kind=st.sampled_from(sorted(_QUESTIONS)),
-    values=st.lists(st.none() | st.integers(0, 5) | st.integers(-3, 40), min_size=1, max_size=40),
+    name=st.sampled_from(sorted(_QUESTIONS)),
     version=st.sampled_from(list(_VERSIONS)),
     wanted=st.tuples(st.integers(-4, 7), st.integers(-4, 7)),
+    has_stable_row_ids=st.booleans(),
+    data=st.data(),
 )
-def test_the_reference_reads_ours(
-    place: Path, kind: str, values: list[int | None], version: str, wanted: tuple[int, int]
+def test_both_use_indices_of_both(
+    place: Path,
+    name: str,
+    version: str,
+    wanted: tuple[int, int],
+    has_stable_row_ids: bool,
+    data: st.DataObject,
 ) -> None:
-    """It finds the same rows by our index as by a scan."""
-    path = str(place / f"{next(_NUMBERS)}.lance")
-    column = pa.array(values, pa.int32())
-    dataset = lance.write_dataset(
-        pa.table({"a": column}), path, data_storage_version=version, max_rows_per_file=11
-    )
-    _, name = _own(path, index_type(kind), column, {}, version)
-    dataset = _committed(dataset, path, kind, name)
-    for question in _QUESTIONS[kind]:
-        text = question.format(*wanted)
-        plan = dataset.scanner(filter=text).explain_plan()
-        assert "ScalarIndexQuery" in plan
-        found = dataset.to_table(filter=text, with_row_id=True)
-        assert found == dataset.to_table(filter=text, with_row_id=True, use_scalar_index=False)
-
-
-def _committed(dataset: Any, path: str, kind: str, name: str) -> Any:
-    """Commit files of pilum as an index of the reference."""
-    fragments = {one.fragment_id for one in dataset.get_fragments()}
-    index = lance.Index(
-        uuid=name,
-        name="i",
-        fields=[0],
-        dataset_version=dataset.version,
-        fragment_ids=fragments,
-        index_version=index_type(kind).index_version(has_stable_row_ids=False),
-    )
-    operation = lance.LanceOperation.CreateIndex(new_indices=[index], removed_indices=[])
-    return lance.LanceDataset.commit(path, operation, read_version=dataset.version)
+    """Each finds the same rows by its own index, and by that of the other, as by a scan."""
+    value = st.lists(st.none() | _NUMBER, max_size=3) if name == "LABEL_LIST" else _NUMBER
+    values = data.draw(st.lists(st.none() | value, min_size=1, max_size=30))
+    kind = pa.list_(pa.int64()) if name == "LABEL_LIST" else pa.int64()
+    for library in (pilum, lance):
+        path = str(place / f"{next(_NUMBERS)}.lance")
+        dataset = lance.write_dataset(
+            pa.table({"a": pa.array(values, kind)}),
+            path,
+            data_storage_version=version,
+            max_rows_per_file=11,
+            enable_stable_row_ids=has_stable_row_ids,
+        )
+        library.dataset(path).create_scalar_index("a", name)
+        dataset, own = lance.dataset(path), pilum.dataset(path)
+        for question in _QUESTIONS[name]:
+            text = question.format(*wanted)
+            assert "ScalarIndexQuery" in dataset.scanner(filter=text).explain_plan()
+            expected = dataset.to_table(filter=text, with_row_id=True, use_scalar_index=False)
+            assert dataset.to_table(filter=text, with_row_id=True) == expected
+            if name != "LABEL_LIST":
+                assert own.to_table(filter=text, with_row_id=True) == expected

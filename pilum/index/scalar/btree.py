@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arguments import require_count, require_known
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.index.base import IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFile, IndexFolder, IndexFolderWriter
@@ -59,14 +60,10 @@ class _BTree(IndexType[BTreeIndex]):
 
     def parameters(self, given: Mapping[str, Any], type: pa.DataType) -> int:
         """Return the number of rows of a page: `zone_size`, by default 4096."""
-        unknown = sorted(set(given) - {"zone_size"})
-        rows = given.get("zone_size")
-        if unknown:
-            raise InvalidInputError(f"BTREE index: no parameters {unknown}; there is zone_size")
-        if rows is None:
-            return _PAGE_ROWS
-        if not isinstance(rows, int) or not 0 < rows <= _MAX_PAGE_ROWS:
-            raise InvalidInputError(f"BTREE index: zone_size is {rows!r}, not a number of rows")
+        require_known("BTREE has", given, ("zone_size",))
+        rows = require_count("zone_size", given.get("zone_size", _PAGE_ROWS), 1)
+        if rows > _MAX_PAGE_ROWS:
+            raise InvalidInputError(f"zone_size: expected at most {_MAX_PAGE_ROWS}, found {rows}")
         return rows
 
     def train(self, rows: IndexRows, parameters: int, folder: IndexFolderWriter) -> bytes:

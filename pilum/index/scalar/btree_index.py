@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,8 @@ class _Page:
         return self.references[start:stop]
 
     def equal_to(self, keys: Any) -> Addresses:
+        if len(keys) == 1:  # most pages, unless there are very many keys
+            return self.between(keys[0], keys[0], "left", "right")
         starts = self.keys.searchsorted(keys, "left")
         lengths = self.keys.searchsorted(keys, "right") - starts
         shifts = starts - np.cumsum(lengths) + lengths
@@ -163,10 +165,10 @@ class BTreeIndex(Index):
             for start in range(low, high, step):
                 rows = RowRanges.one(start, min(start + step, high))
                 values = pa.nulls(rows.num_rows, self.type)
-                yield from _moved(Block(values, self._null_references(rows)), moves)
+                yield from Block(values, self._null_references(rows)).moved(moves)
         for pages in self._groups(lookup.pages):
             for _, values, references in self._read_pages(pages):
-                yield from _moved(Block(values, references), moves)
+                yield from Block(values, references).moved(moves)
 
     @property
     def _mean_rows(self) -> int:
@@ -202,8 +204,8 @@ class BTreeIndex(Index):
             parts = [
                 page.equal_to(keys[low:high])
                 for low, high, page in zip(
-                    np.searchsorted(stop, places, "right"),
-                    np.searchsorted(first, places, "right"),
+                    stop.searchsorted(places, "right").tolist(),
+                    first.searchsorted(places, "right").tolist(),
                     self._pages(pages),
                     strict=True,
                 )
@@ -306,11 +308,3 @@ class BTreeIndex(Index):
             raise CorruptFileError(f"{column.null_count} references are null", self._data.path)
         references: Addresses = column.to_numpy()
         return references
-
-
-def _moved(block: Block, moves: Moves | None) -> Sequence[Block]:
-    if moves is None:
-        return [block]
-    references, exist = moves(block.references)
-    kept = Block(block.values.filter(pa.array(exist)), references[exist])
-    return [kept] if len(kept) else []

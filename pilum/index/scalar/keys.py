@@ -27,6 +27,8 @@ from pilum.errors import UnsupportedTypeError
 from pilum.expressions.compare import is_zero, ordinals
 from pilum.expressions.types import array_of, is_binary, is_text, scalar_of
 from pilum.index.queries import Between, StartsWith
+from pilum.kernels import places_of_strings
+from pilum.kernels import stable_order as order_of_keys
 
 __all__ = [
     "KeyRange",
@@ -46,6 +48,7 @@ __all__ = [
 ]
 
 _SIGN_BIT = np.uint8(0x80)
+_SIGN_BIT_64 = np.uint64(1 << 63)
 
 
 class TextKeys:
@@ -53,20 +56,22 @@ class TextKeys:
 
     Attributes:
         array: A binary or large_binary array without nulls.
+        offsets: int32 or int64, shape (n + 1,): where each key begins in `data`, and the end.
+        data: The bytes of all keys.
     """
 
-    __slots__ = ("_data", "_offsets", "array")
+    __slots__ = ("array", "data", "offsets")
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
         _, offsets, data = array.buffers()
-        width = np.int64 if pt.is_large_binary(array.type) else np.int32
-        self._offsets = (
+        width: Any = np.int64 if pt.is_large_binary(array.type) else np.int32
+        self.offsets: NDArray[np.int32] | NDArray[np.int64] = (
             np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
             if len(array)
             else np.zeros(1, width)
         )
-        self._data = memoryview(data if data is not None else b"")
+        self.data = np.frombuffer(b"" if data is None else data, dtype=np.uint8)
 
     def __len__(self) -> int:
         return len(self.array)
@@ -78,12 +83,12 @@ class TextKeys:
             return TextKeys(self.array.slice(start, stop - start))
         if place < 0:
             place += len(self.array)
-        return bytes(self._data[self._offsets[place] : self._offsets[place + 1]])
+        return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     @property
     def nbytes(self) -> int:
         """The bytes of the keys."""
-        return self._offsets.nbytes + int(self._offsets[-1] - self._offsets[0])
+        return self.offsets.nbytes + int(self.offsets[-1] - self.offsets[0])
 
     def searchsorted(self, wanted: Any, side: Side = "left") -> Any:
         """Return where keys belong in these, which are ascending; as NumPy does.
@@ -92,10 +97,11 @@ class TextKeys:
             wanted: One key as bytes, or `TextKeys`.
             side: Before ("left") or after ("right") equal keys.
         """
-        bisect = bisect_left if side == "left" else bisect_right
         if isinstance(wanted, bytes):
-            return bisect(self, wanted)
-        return np.array([bisect(self, wanted[i]) for i in range(len(wanted))], dtype=np.int64)
+            return (bisect_left if side == "left" else bisect_right)(self, wanted)
+        return places_of_strings(
+            self.offsets, self.data, wanted.offsets, wanted.data, side == "right"
+        )
 
 
 Keys: TypeAlias = "NDArray[Any] | TextKeys"
@@ -206,7 +212,11 @@ def stable_order(keys: Keys) -> NDArray[np.int64]:
     """Return the places of keys in ascending order; those of equal keys in their own order."""
     if isinstance(keys, TextKeys):
         return np.asarray(pc.array_sort_indices(keys.array)).view(np.int64)
-    return np.argsort(keys, kind="stable")
+    if keys.dtype.kind == "S":
+        return np.argsort(keys, kind="stable")
+    if keys.dtype.kind == "i":
+        return order_of_keys(keys.astype(np.int64).view(np.uint64) ^ _SIGN_BIT_64)
+    return order_of_keys(keys.astype(np.uint64, copy=False))
 
 
 def joined_keys(parts: Sequence[Any]) -> Keys:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pilum.arrays import join_arrays
 from pilum.format.row_address import Addresses
-from pilum.index.base import REFERENCE, VALUE
+from pilum.index.base import REFERENCE, VALUE, Moves
 from pilum.index.scalar.keys import Keys, joined_keys, keys_of, stable_order
 
 __all__ = ["Block", "merged", "sorted_rows"]
@@ -45,6 +45,17 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.references)
+
+    def moved(self, moves: Moves | None) -> Iterator[Block]:
+        """Yield the rows that still exist, with the references that they have now, if any do."""
+        if moves is None:
+            yield self
+            return
+        references, exist = moves(self.references)
+        if exist.all():
+            yield Block(self.values, references)
+        elif exist.any():
+            yield Block(self.values.filter(pa.array(exist)), references[exist])
 
     def slice(self, start: int, stop: int) -> Block:
         """Return the rows from `start` to before `stop`."""

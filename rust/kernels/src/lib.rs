@@ -23,6 +23,7 @@ pub mod linear;
 pub mod list_offsets;
 pub mod mini_block;
 pub mod mini_block_writer;
+pub mod order;
 pub mod packed;
 pub mod ranges;
 pub mod ravel;

@@ -1,8 +1,11 @@
 //! Sets of row references as Roaring bitmaps of 64 bits: intersections, and postings of many keys.
 
-use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use crate::error::{Corrupt, Result, ensure, part, signed};
+use roaring::{RoaringBitmap, RoaringTreemap};
+
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, signed, size, u32_at};
 
 /// A few bytes of runs can claim very many rows, so few are believed.
 const MAX_ROWS_OF_RUNS: u64 = 1 << 24;
@@ -21,9 +24,8 @@ pub fn intersection(data: &[u8], bounds: &[usize]) -> Result<Vec<u64>> {
         });
     }
     let found = found.ok_or_else(|| Corrupt("no set of rows".to_owned()))?;
-    let believed = MAX_ROWS_OF_RUNS.max(8_u64.saturating_mul(data.len() as u64));
     ensure(
-        found.len() <= believed,
+        found.len() <= believed(data),
         "rows of a set",
         found.len(),
         "fewer",
@@ -49,7 +51,7 @@ fn set_in(data: &[u8], ends: &[usize]) -> Result<RoaringTreemap> {
 /// The rows of several sets and the ends of each, with a first 0; `bounds` are the ends of the sets.
 pub fn unpack(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
     let (mut rows, mut ends) = (Vec::new(), vec![0]);
-    let believed = MAX_ROWS_OF_RUNS.max(8_u64.saturating_mul(data.len() as u64));
+    let believed = believed(data);
     for ends_of_set in bounds.windows(2) {
         let set = set_in(data, ends_of_set)?;
         let total = set.len().saturating_add(rows.len() as u64);
@@ -71,6 +73,95 @@ pub fn pack(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
         packed.push(&part(rows, start, size, "row")?.iter().copied().collect())?;
     }
     Ok((packed.data, packed.ends))
+}
+
+/// As `pack`, with one bitmap of 32 bits per upper half, whose length precedes it.
+pub fn pack_maps(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
+    let mut packed = Packed::default();
+    for ends in bounds.windows(2) {
+        let &[start, stop] = ends else { continue };
+        let size = stop
+            .checked_sub(start)
+            .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
+        let rows = part(rows, start, size, "row")?.iter().copied();
+        let in_order = RoaringTreemap::from_sorted_iter(rows.clone());
+        packed.push_map(&in_order.unwrap_or_else(|_| rows.collect()))?;
+    }
+    Ok((packed.data, packed.ends))
+}
+
+/// The rows of several sets of `pack_maps`, and the ends of each with a first 0.
+pub fn unpack_maps(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
+    let (mut rows, mut ends) = (Vec::new(), vec![0]);
+    let believed = believed(data);
+    for ends_of_map in bounds.windows(2) {
+        for (upper, bitmap) in map_in(data, ends_of_map)? {
+            let total = bitmap.len().saturating_add(rows.len() as u64);
+            ensure(total <= believed, "rows of sets", total, "fewer")?;
+            let upper = u64::from(upper) << u32::BITS;
+            rows.extend(bitmap.iter().map(|lower| upper | u64::from(lower)));
+        }
+        ends.push(signed(rows.len(), "rows of sets")?);
+    }
+    Ok((rows, ends))
+}
+
+/// The rows of all of some sets of `pack_maps`, as one set of `pack`.
+pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
+    let mut all: BTreeMap<u32, RoaringBitmap> = BTreeMap::new();
+    for ends_of_map in bounds.windows(2) {
+        for (upper, bitmap) in map_in(data, ends_of_map)? {
+            match all.entry(upper) {
+                Entry::Vacant(entry) => {
+                    entry.insert(bitmap);
+                }
+                Entry::Occupied(mut entry) => *entry.get_mut() |= bitmap,
+            }
+        }
+    }
+    let all = RoaringTreemap::from_bitmaps(all);
+    ensure(
+        all.len() <= believed(data),
+        "rows of sets",
+        all.len(),
+        "fewer",
+    )?;
+    let mut packed = Packed::default();
+    packed.push(&all)?;
+    Ok(packed.data)
+}
+
+/// How many rows a set of some bytes may have.
+fn believed(data: &[u8]) -> u64 {
+    MAX_ROWS_OF_RUNS.max(8_u64.saturating_mul(data.len() as u64))
+}
+
+/// The bitmaps between two ends, by their upper halves.
+fn map_in(data: &[u8], ends: &[usize]) -> Result<Vec<(u32, RoaringBitmap)>> {
+    let &[start, stop] = ends else {
+        return Err(Corrupt(format!("{} ends of a set", ends.len())));
+    };
+    let length = stop
+        .checked_sub(start)
+        .ok_or_else(|| Corrupt(format!("a set of rows from {start} to {stop}")))?;
+    let data = part(data, start, length, "set of rows")?;
+    let count = u32_at(data, 0, "a set of rows")?;
+    let (mut found, mut at) = (Vec::new(), 4);
+    for _ in 0..count {
+        let upper = u32_at(data, at, "a set of rows")?;
+        let length = size(u32_at(data, at + 4, "a set of rows")?, "a bitmap")?;
+        let mut bytes = part(data, at + 8, length, "bitmap of rows")?;
+        let bitmap = RoaringBitmap::deserialize_from(&mut bytes)
+            .map_err(|error| Corrupt(format!("not a Roaring bitmap: {error}")))?;
+        ensure(bytes.is_empty(), "bytes after a bitmap", bytes.len(), 0)?;
+        if let Some((last, _)) = found.last() {
+            ensure(*last < upper, "a set of rows", upper, "an ascending order")?;
+        }
+        found.push((upper, bitmap));
+        at += 8 + length;
+    }
+    ensure(at == data.len(), "bytes of a set of rows", data.len(), at)?;
+    Ok(found)
 }
 
 /// Serialized sets.
@@ -99,6 +190,25 @@ impl Packed {
         self.ends.push(signed(self.data.len(), "sets of rows")?);
         Ok(())
     }
+
+    fn push_map(&mut self, rows: &RoaringTreemap) -> Result<()> {
+        let count = rows.bitmaps().count();
+        self.data.extend(u32_of(count)?.to_le_bytes());
+        for (upper, bitmap) in rows.bitmaps() {
+            self.data.extend(upper.to_le_bytes());
+            self.data
+                .extend(u32_of(bitmap.serialized_size())?.to_le_bytes());
+            bitmap
+                .serialize_into(&mut self.data)
+                .map_err(|error| Corrupt(format!("a set of rows: {error}")))?;
+        }
+        self.ends.push(signed(self.data.len(), "sets of rows")?);
+        Ok(())
+    }
+}
+
+fn u32_of(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| out_of_range("a set of rows"))
 }
 
 /// Keys in ascending order, their serialized sets, and the ends of these with a first 0.
@@ -124,11 +234,30 @@ mod tests {
     }
 
     #[test]
+    fn maps_come_back() {
+        let rows = [3, 1 << 40, 7, 7, 3, 9];
+        let (data, ends) = pack_maps(&rows, &[0, 2, 2, 6]).unwrap_or_default();
+        let bounds: Vec<usize> = ends
+            .iter()
+            .filter_map(|end| usize::try_from(*end).ok())
+            .collect();
+        let unpacked = unpack_maps(&data, &bounds).unwrap_or_default();
+        assert_eq!(unpacked, (vec![3, 1 << 40, 3, 7, 9], vec![0, 2, 2, 5]));
+        let all = unite_maps(&data, &bounds).unwrap_or_default();
+        let expected = pack(&[3, 7, 9, 1 << 40], &[0, 4]).unwrap_or_default();
+        assert_eq!(all, expected.0);
+        for cut in 0..data.len() {
+            assert!(unite_maps(data.get(..cut).unwrap_or_default(), &bounds).is_err());
+        }
+    }
+
+    #[test]
     fn damage() {
         assert!(intersection(&[], &[0]).is_err());
         assert!(intersection(&[1, 0, 0], &[0, 3]).is_err());
         assert!(unpack(&[0; 9], &[0, 9]).is_err());
         assert!(unpack(&[0; 8], &[0, 9]).is_err());
         assert!(pack(&[1], &[0, 2]).is_err());
+        assert!(pack_maps(&[1], &[0, 2]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Kernels of indices: Bloom filters, sets of rows and trigrams.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pilum_kernels::{bloom, row_maps, trigrams};
+use pilum_kernels::{bloom, order, row_maps, trigrams};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, corrupt, impossible, sizes, slice};
@@ -148,4 +148,80 @@ impl TrigramPostings {
             ends.into_pyarray(py),
         ))
     }
+}
+
+/// As `pack_row_sets`, with a length before each bitmap of 32 bits.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn pack_row_maps<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray1<'py, u64>,
+    bounds: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Made<'py, u8>, Made<'py, i64>)> {
+    let (rows, bounds) = (slice(&rows)?, sizes(&bounds)?);
+    let made = py.detach(|| row_maps::pack_maps(rows, &bounds));
+    let (data, ends) = made.map_err(impossible)?;
+    Ok((data.into_pyarray(py), ends.into_pyarray(py)))
+}
+
+/// The places of keys in ascending order; equal keys keep theirs.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn stable_order<'py>(
+    py: Python<'py>,
+    keys: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Made<'py, i64>> {
+    let keys = slice(&keys)?;
+    let made = py.detach(|| order::stable_order(keys));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
+/// How many of some ascending strings are less than each wanted one; or equal, too, if `after`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn places_of_strings<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    wanted_offsets: OffsetsArg<'py>,
+    wanted: Bytes<'py>,
+    after: bool,
+) -> PyResult<Made<'py, i64>> {
+    let strings = order::Strings {
+        offsets: offsets.view()?,
+        data: slice(&data)?,
+    };
+    let wanted = order::Strings {
+        offsets: wanted_offsets.view()?,
+        data: slice(&wanted)?,
+    };
+    let made = py.detach(|| order::places(strings, wanted, after));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
+/// The rows of several sets of `pack_row_maps`, and the ends of each.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn unpack_row_maps<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    bounds: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Made<'py, u64>, Made<'py, i64>)> {
+    let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
+    let made = py.detach(|| row_maps::unpack_maps(data, &bounds));
+    let (rows, ends) = made.map_err(|error| corrupt(py, &error))?;
+    Ok((rows.into_pyarray(py), ends.into_pyarray(py)))
+}
+
+/// The rows of all of some sets of `pack_row_maps`, as one set of `pack_row_sets`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn unite_row_maps<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    bounds: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Made<'py, u8>> {
+    let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
+    let made = py.detach(|| row_maps::unite_maps(data, &bounds));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }

@@ -39,7 +39,8 @@ mod _kernels {
     #[pymodule_export]
     use crate::indices::{
         TrigramPostings, bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows,
-        pack_row_sets, trigrams_of, unpack_row_sets,
+        pack_row_maps, pack_row_sets, places_of_strings, stable_order, trigrams_of, unite_row_maps,
+        unpack_row_maps, unpack_row_sets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from index.scalar.folders import Folders, moved, nulls_of
 from index.scalar.strategies import columns, order_of, rows_of, values_like
-from numpy.typing import NDArray
 
 from pilum.container.open import new_file
 from pilum.container.writer import FileOptions
-from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedTypeError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.index.base import Part
-from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.files import IndexFolder
 from pilum.index.queries import Between, HasTexts, IsIn, IsNull, Query, StartsWith
 from pilum.index.registry import index_type
 from pilum.index.scalar.btree import BTREE
@@ -28,29 +27,9 @@ from pilum.index.scalar.btree_index import BTreeIndex
 from pilum.storage.local import LocalStore
 
 
-class _Folder:
-    """New folders of segments in a store."""
-
-    def __init__(self, path: str, version: FileVersion = FileVersion.V2_1) -> None:
-        self._store = LocalStore(path)
-        self._version = version
-        self._numbers = count()
-
-    def new(self) -> IndexFolderWriter:
-        return IndexFolderWriter(self._store, f"_indices/{next(self._numbers)}", self._version)
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> _Folder:
-    return _Folder(str(tmp_path_factory.mktemp("indices")))
-
-
-def _built(
-    column: pa.Array, page_rows: int, folder: _Folder, refs: list[int] | None = None
-) -> BTreeIndex:
-    writer = folder.new()
-    assert BTREE.train(rows_of(column, refs), page_rows, writer) == b""
-    return BTREE.open(writer.written(), b"", 0)
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(str(tmp_path_factory.mktemp("indices")))
 
 
 def _found(index: BTreeIndex, query: Query) -> list[int]:
@@ -64,21 +43,17 @@ def _found(index: BTreeIndex, query: Query) -> list[int]:
     return found
 
 
-def _nulls(column: pa.Array) -> list[int]:
-    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
-
-
 @given(data=st.data(), column=columns(), page_rows=st.integers(1, 9))
-def test_searches(folder: _Folder, data: st.DataObject, column: pa.Array, page_rows: int) -> None:
+def test_searches(folders: Folders, data: st.DataObject, column: pa.Array, page_rows: int) -> None:
     """Equal values, ranges, prefixes and nulls."""
-    index = _built(column, page_rows, folder)
+    index = folders.built(BTREE, column, zone_size=page_rows)
     keys = [order_of(value) for value in column]
     wanted = data.draw(values_like(column))
     among = {order_of(value) for value in wanted}
     answer = index.search(IsIn(wanted))
     assert answer is not None
     assert answer.rows.listed.tolist() == [i for i, key in enumerate(keys) if key in among]
-    assert answer.nulls.listed.tolist() == _nulls(column) == _found(index, IsNull())
+    assert answer.nulls.listed.tolist() == nulls_of(column) == _found(index, IsNull())
     assert index.search(HasTexts(("abc",))) is None
 
     low, high = data.draw(st.booleans()), data.draw(st.booleans())
@@ -89,7 +64,7 @@ def test_searches(folder: _Folder, data: st.DataObject, column: pa.Array, page_r
         low,
         high,
     )
-    expected = [i for i, key in enumerate(keys) if key is not None and _is_between(key, query)]
+    expected = [i for i, key in enumerate(keys) if key is not None and is_between(key, query)]
     assert _found(index, query) == expected
 
     if isinstance(one := order_of(wanted[0]), bytes) and one:
@@ -98,7 +73,7 @@ def test_searches(folder: _Folder, data: st.DataObject, column: pa.Array, page_r
         assert _found(index, StartsWith(prefix)) == starting
 
 
-def _is_between(key: Any, query: Between) -> bool:
+def is_between(key: Any, query: Between) -> bool:
     low, high = query.low, query.high
     above = low is None or _compared(key, low, query.includes_low, is_low=True)
     return above and (high is None or _compared(key, high, query.includes_high, is_low=False))
@@ -115,7 +90,7 @@ def _compared(key: Any, end: pa.Scalar, includes: bool, *, is_low: bool) -> bool
 
 
 @given(data=st.data(), page_rows=st.integers(1, 9))
-def test_merge(folder: _Folder, data: st.DataObject, page_rows: int) -> None:
+def test_merge(folders: Folders, data: st.DataObject, page_rows: int) -> None:
     """Segments and new rows are merged: rows that no longer exist vanish, ties keep their order."""
     column = data.draw(columns())
     cuts = sorted(data.draw(st.lists(st.integers(0, len(column)), min_size=2, max_size=2)))
@@ -123,22 +98,20 @@ def test_merge(folder: _Folder, data: st.DataObject, page_rows: int) -> None:
     starts = [0, *cuts]
     gone = set(data.draw(st.lists(st.integers(0, 40), max_size=5)))
 
-    def moves(references: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        return references + np.uint64(1000), np.array(
-            [row not in gone for row in references.tolist()], np.bool_
-        )
-
+    moves = moved(gone, 1000)
     parts = [
-        Part(_built(piece, 3, folder, list(range(start, start + len(piece)))), moves)
+        Part(
+            folders.built(BTREE, piece, list(range(start, start + len(piece))), zone_size=3), moves
+        )
         for piece, start in zip(pieces[:2], starts, strict=False)
     ]
-    parts.append(Part(_built(column[:0], page_rows, folder)))
+    parts.append(Part(folders.built(BTREE, column[:0], zone_size=page_rows)))
     rows = rows_of(pieces[2], list(range(starts[2], len(column))))
-    writer = folder.new()
+    writer = folders.new()
     assert BTREE.merge(parts, rows, writer) == b""
     kept = [i for i in range(len(column)) if i >= cuts[1] or i not in gone]
     references = [i + 1000 if i < cuts[1] else i for i in kept]
-    expected = folder.new()
+    expected = folders.new()
     BTREE.train(rows_of(column.take(pa.array(kept, pa.int64())), references), page_rows, expected)
     for name in ("page_data.lance", "page_lookup.lance"):
         merged, trained = writer.written().open(name), expected.written().open(name)
@@ -164,8 +137,8 @@ def test_what_cannot_be() -> None:
     BTREE.require_supported("a", pa.float16())
     assert BTREE.parameters({}, pa.int8()) == 4096
     assert BTREE.parameters({"zone_size": 3}, pa.int8()) == 3
-    for given_ in ({"zone_size": 0}, {"zone_size": "x"}, {"rows": 3}):
-        with pytest.raises(InvalidInputError):
+    for given_ in ({"zone_size": 0}, {"zone_size": "x"}, {"rows": 3}, {"zone_size": 2**31}):
+        with pytest.raises((InvalidInputError, UnknownArgumentError)):
             BTREE.parameters(given_, pa.int8())
 
 

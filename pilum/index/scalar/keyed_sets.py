@@ -1,0 +1,296 @@
+"""The file of bitmap and label list indices: the set of rows of each distinct key.
+
+    bitmap_page_lookup.lance      keys    bitmaps
+                                  null    rows 2 5        a set as bytes: see `row_maps.py`
+                                  1       row 1
+                                  3       rows 3 4
+
+Keys are in memory when a segment is open. Sets are read when they are needed, and kept as Roaring
+bitmaps. The null key is the first one, then keys ascend; old releases wrote them in any order.
+
+Source: docs/format/indices.md, "Bitmaps".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from pilum.cache import Cache
+from pilum.errors import CorruptFileError, UnsupportedTypeError
+from pilum.format.row_address import Addresses
+from pilum.format.rows import RowRanges
+from pilum.index.answers import RowSet
+from pilum.index.base import Moves
+from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.queries import Between, StartsWith
+from pilum.index.scalar.keys import (
+    Keys,
+    TextKeys,
+    are_ascending,
+    keys_of,
+    range_of,
+    require_indexable,
+    stable_order,
+)
+from pilum.index.scalar.sorting import Block
+from pilum.kernels import pack_row_maps, unite_row_maps, unpack_row_maps
+
+__all__ = ["FILE", "NULL_LISTS", "KeyedSets", "write_sets"]
+
+FILE = "bitmap_page_lookup.lance"
+_KEYS, _SETS = "keys", "bitmaps"
+_STATISTICS = "lance:index_stats"
+NULL_LISTS = "lance:label_list_nulls"
+"""Metadata: the number of the global buffer with the rows whose list is null."""
+
+_CACHE_BYTES = 128 << 20
+_FEW_SETS = 256
+"""So many sets are united from the cache; more are read and united without keeping them."""
+
+_SETS_AT_ONCE = 4096
+_SET_BYTES = 64
+_BLOCK_ROWS = 1 << 16
+
+_Places = NDArray[np.int64]
+
+
+class KeyedSets:
+    """An open file.
+
+    Attributes:
+        file: The file.
+        type: Type of the keys.
+        num_sets: Number of sets, with that of the null key.
+    """
+
+    def __init__(self, folder: IndexFolder) -> None:
+        self.file = folder.open(FILE)
+        column = self.file.read([_KEYS]).column(0).combine_chunks()
+        self.type: pa.DataType = column.type
+        self.num_sets = len(column)
+        try:
+            require_indexable(_KEYS, self.type, "BITMAP")
+        except UnsupportedTypeError as error:
+            raise CorruptFileError(str(error), self.file.path) from None
+        nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        keys = keys_of(column.drop_null())
+        if not _ascends(keys):
+            order = stable_order(keys)
+            places, column = places[order], column.drop_null().take(pa.array(order))
+            keys = keys_of(column)
+            if not _ascends(keys):
+                raise CorruptFileError("a key with two sets of rows", self.file.path)
+        if len(nulls) > 1:
+            raise CorruptFileError(f"{len(nulls)} null keys", self.file.path)
+        self._values = column.drop_null()
+        self._keys = keys
+        self._places = places
+        self._null_place = nulls
+        self._cache = Cache(_CACHE_BYTES)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+        keys: int = self._values.nbytes + self._keys.nbytes
+        return keys + self._cache.size_bytes
+
+    def null_place(self) -> _Places:
+        """Return the place of the set of the null key, if it has one."""
+        return self._null_place
+
+    def places_of(self, values: pa.Array) -> _Places:
+        """Return the place of the set of each value; -1 for values without a set."""
+        if values.type != self.type:
+            raise CorruptFileError(
+                f"an index of {self.type} for values of {values.type}", self.file.path
+            )
+        wanted: Any = keys_of(values)
+        low = self._keys.searchsorted(wanted, "left")
+        high = self._keys.searchsorted(wanted, "right")
+        found = np.full(len(low), -1, dtype=np.int64)
+        found[high > low] = self._places[low[high > low]]
+        return found
+
+    def places_between(self, query: Between | StartsWith) -> _Places:
+        """Return the places of the sets of a range of values."""
+        low, high, low_side, high_side = range_of(query, self.type)
+        start = 0 if low is None else int(self._keys.searchsorted(low, low_side))
+        stop = len(self._places) if high is None else int(self._keys.searchsorted(high, high_side))
+        return self._places[start : max(start, stop)]
+
+    def union(self, places: _Places) -> RowSet:
+        """Return the rows that are in one of some sets, whose places are distinct."""
+        if len(places) <= _FEW_SETS:
+            sets = self.sets(places)
+            return RowSet(sets[0] if len(sets) == 1 else BitMap64.union(*sets, BitMap64()))
+        ordered = np.sort(places)
+        groups = np.split(ordered, np.arange(_SETS_AT_ONCE, len(ordered), _SETS_AT_ONCE))
+        return RowSet(BitMap64.union(*[self._united(group) for group in groups]))
+
+    def intersection(self, places: _Places) -> RowSet:
+        """Return the rows that are in all of some sets, of which there is at least one."""
+        return RowSet(BitMap64.intersection(*self.sets(places)))
+
+    def sets(self, places: _Places) -> list[BitMap64]:
+        """Return some sets."""
+        numbers = places.tolist()
+        found: dict[int, Any] = {number: self._cache.get(number) for number in numbers}
+        missing = sorted(number for number, one in found.items() if one is None)
+        if missing:
+            data, bounds = self._stored(np.array(missing, dtype=np.int64))
+            for index, number in enumerate(missing):
+                ends = bounds[index : index + 2]
+                one = found[number] = self._unpacked(data, ends)
+                self._cache.put(number, one, int(ends[1] - ends[0]) + _SET_BYTES)
+        return [found[number] for number in numbers]
+
+    def estimate(self, places: _Places) -> int:
+        """Return about how many rows some sets have; few sets are loaded to know it."""
+        if len(places) <= _FEW_SETS // 8:
+            return sum(len(one) for one in self.sets(places))
+        # Two bytes of a bitmap per row are usual.
+        return self.file.size_bytes // 2 * len(places) // self.num_sets
+
+    def prewarm(self) -> None:
+        """Load the sets into the cache, up to its limit."""
+        for start in range(0, self.num_sets, _FEW_SETS):
+            if self._cache.size_bytes > _CACHE_BYTES // 2:
+                break
+            self.sets(np.arange(start, min(start + _FEW_SETS, self.num_sets)))
+
+    def blocks(self, moves: Moves | None = None) -> Iterator[Block]:
+        """Yield all keys and rows, sorted by key, nulls first.
+
+        Args:
+            moves: Where the rows are now; None if they are where they were.
+        """
+        order = np.concatenate((self._null_place, self._places))
+        values = pa.concat_arrays([pa.nulls(len(self._null_place), self.type), self._values])
+        step = self._sets_at_once if bool((order[:-1] < order[1:]).all()) else 1
+        for start in range(0, len(order), step):
+            rows, ends = self._rows(order[start : start + step])
+            for first in range(0, len(rows), _BLOCK_ROWS):
+                numbers = np.arange(first, min(first + _BLOCK_ROWS, len(rows)))
+                places = start + ends.searchsorted(numbers, "right") - 1
+                block = Block(values.take(pa.array(places)), rows[first : first + _BLOCK_ROWS])
+                yield from block.moved(moves)
+
+    @property
+    def _sets_at_once(self) -> int:
+        mean_bytes = self.file.size_bytes // max(self.num_sets, 1)
+        return int(np.clip(_BLOCK_ROWS // max(mean_bytes, 1), 1, _SETS_AT_ONCE))
+
+    def _rows(self, places: _Places) -> tuple[Addresses, _Places]:
+        """Return the rows of sets at ascending places, and the ends of each."""
+        try:
+            return unpack_row_maps(*self._stored(places))
+        except CorruptFileError as error:
+            raise error if error.where else error.at(self.file.path) from None
+
+    def _united(self, places: _Places) -> BitMap64:
+        return self._unpacked(*self._stored(places))
+
+    def _stored(self, places: _Places) -> tuple[NDArray[np.uint8], _Places]:
+        """Return the bytes of sets at ascending places, and the ends of each."""
+        column = self.file.read([_SETS], RowRanges.of_rows(places)).column(0).combine_chunks()
+        if column.null_count or not pa.types.is_binary(column.type):
+            raise CorruptFileError(f"sets of rows as {column.type}", self.file.path)
+        keys = TextKeys(column)
+        return keys.data, keys.offsets.astype(np.int64)
+
+    def _unpacked(self, data: NDArray[np.uint8], bounds: _Places) -> BitMap64:
+        try:
+            return BitMap64.deserialize(unite_row_maps(data, bounds).tobytes())
+        except CorruptFileError as error:
+            raise error.at(self.file.path) from None
+
+
+def write_sets(
+    blocks: Iterable[Block],
+    kind: pa.DataType,
+    folder: IndexFolderWriter,
+    null_lists: Callable[[], Addresses] | None = None,
+) -> None:
+    """Write the file.
+
+    Args:
+        blocks: Rows sorted by key, nulls first. A row may occur several times with one key.
+        kind: Type of the keys.
+        folder: The folder of the new segment.
+        null_lists: Returns the rows whose list is null, when all blocks are written; None if keys
+            are not items of lists.
+    """
+    schema = pa.schema([pa.field(_KEYS, kind), pa.field(_SETS, pa.binary())])
+    num_sets = 0
+    with folder.file(FILE, schema) as file:
+        for keys, references, bounds in _groups(blocks):
+            data, ends = pack_row_maps(references, bounds)
+            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+            sets = pa.Array.from_buffers(pa.binary(), len(keys), buffers)
+            file.write(pa.RecordBatch.from_arrays([keys, sets], schema=schema))
+            num_sets += len(keys)
+        if null_lists is not None:
+            data, _ = pack_row_maps(*_one_group([null_lists()]))
+            number = file.add_global_buffer(data.tobytes())
+            file.add_metadata({NULL_LISTS: str(number)})
+        file.add_metadata({_STATISTICS: f'{{"num_bitmaps":{num_sets}}}'})
+
+
+def _groups(blocks: Iterable[Block]) -> Iterator[tuple[pa.Array, Addresses, _Places]]:
+    """Yield keys, their rows, and the ends of the rows of each key with a first 0."""
+    key: pa.Array | None = None  # the last one, of which there may be more rows
+    parts: list[Addresses] = []
+    for block in blocks:
+        values, references = block.values, block.references
+        starts = _starts(values)
+        if key is not None and len(_starts(pa.concat_arrays([key, values[:1]]))) == 1:
+            stop = int(starts[1]) if len(starts) > 1 else len(block)
+            parts.append(references[:stop])
+            starts = starts[1:]
+        if not len(starts):
+            continue
+        if key is not None:
+            yield key, *_one_group(parts)
+        last = int(starts[-1])
+        if len(starts) > 1:
+            first = int(starts[0])
+            keys = values.take(pa.array(starts[:-1]))
+            yield keys, references[first:last], starts - first
+        key, parts = values[last : last + 1], [references[last:]]
+    if key is not None:
+        yield key, *_one_group(parts)
+
+
+def _one_group(parts: list[Addresses]) -> tuple[Addresses, _Places]:
+    references = np.concatenate(parts)
+    return references, np.array([0, len(references)], dtype=np.int64)
+
+
+def _starts(values: pa.Array) -> _Places:
+    """Return where each run of equal sorted values begins."""
+    num_nulls = values.null_count
+    keys = keys_of(values.slice(num_nulls))
+    starts = np.flatnonzero(_differ(keys)) + num_nulls + 1
+    heads = [0] * (num_nulls > 0) + [num_nulls] * (len(keys) > 0)
+    return np.concatenate((np.array(heads, dtype=np.int64), starts))
+
+
+def _ascends(keys: Keys) -> bool:
+    """Return whether each key is greater than the one before it."""
+    return are_ascending(keys) and bool(_differ(keys).all())
+
+
+def _differ(keys: Keys) -> NDArray[np.bool_]:
+    """Return for each key but the first whether it differs from the one before it."""
+    if isinstance(keys, TextKeys):
+        found = pc.not_equal(keys.array[1:], keys.array[:-1])
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.asarray(keys[1:] != keys[:-1])

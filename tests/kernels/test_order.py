@@ -1,0 +1,101 @@
+"""Orders of keys, places in strings and sets of rows, compared with naive Python."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from pilum.errors import CorruptFileError
+from pilum.index.row_maps import pack_rows
+from pilum.kernels import (
+    pack_row_maps,
+    places_of_strings,
+    stable_order,
+    unite_row_maps,
+    unpack_row_maps,
+)
+
+_WIDE = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 2**64 - 1])
+_SETS = st.lists(
+    st.sets(st.integers(0, 70_000) | st.integers(0, 2**64 - 1), max_size=30), min_size=1, max_size=4
+)
+
+
+@given(st.lists(_WIDE, max_size=50) | st.lists(st.integers(5, 8), max_size=50))
+def test_order(keys: list[int]) -> None:
+    """Places are in the order of their keys; equal keys keep theirs."""
+    expected = sorted(range(len(keys)), key=lambda place: keys[place])
+    assert stable_order(np.array(keys, np.uint64)).tolist() == expected
+
+
+@pytest.mark.parametrize("bits", [1, 11, 12, 23, 44, 64])
+def test_order_of_many(bits: int) -> None:
+    """Digits of several passes."""
+    keys = np.random.default_rng(bits).integers(0, 2**bits, 5000, dtype=np.uint64)
+    assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
+
+
+@given(
+    st.lists(st.binary(max_size=3), max_size=20),
+    st.lists(st.binary(max_size=3), max_size=9),
+    st.sampled_from([pa.binary(), pa.large_binary()]),
+)
+def test_places(strings: list[bytes], wanted: list[bytes], kind: pa.DataType) -> None:
+    """Strings are found as by bisection, in slices, too."""
+    strings.sort()
+    offsets, data = _parts(pa.array([b"before", *strings], kind)[1:])
+    for after, bisect in ((False, bisect_left), (True, bisect_right)):
+        found = places_of_strings(offsets, data, *_parts(pa.array(wanted, pa.binary())), after)
+        assert found.tolist() == [bisect(strings, one) for one in wanted]
+
+
+def test_damaged_strings() -> None:
+    """Offsets outside of the data are an error."""
+    offsets = np.array([0, 9], np.int32)
+    with pytest.raises(ValueError, match="string"):
+        places_of_strings(offsets, np.zeros(1, np.uint8), offsets, np.zeros(9, np.uint8), False)
+
+
+def _parts(array: pa.Array) -> tuple[Any, NDArray[np.uint8]]:
+    """Return the offsets and the bytes of strings."""
+    width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    return ends, np.frombuffer(b"" if data is None else data, np.uint8)
+
+
+@given(_SETS)
+def test_maps(sets: list[set[int]]) -> None:
+    """Sets are packed as by `pack_rows`, in any order, and come back alone and united."""
+    rows = np.array([row for one in sets for row in one], dtype=np.uint64)
+    bounds = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+    data, ends = pack_row_maps(rows, bounds)
+    expected = [pack_rows(np.array(sorted(one), np.uint64)) for one in sets]
+    assert data.tobytes() == b"".join(expected)
+    unpacked, counts = unpack_row_maps(data, ends)
+    assert unpacked.tolist() == [row for one in sets for row in sorted(one)]
+    assert counts.tolist() == bounds.tolist()
+    united = BitMap64.deserialize(unite_row_maps(data, ends).tobytes())
+    assert set(united) == set().union(*sets)
+
+
+@given(_SETS, st.data())
+def test_damaged_maps(sets: list[set[int]], data: st.DataObject) -> None:
+    """Damaged sets are an error, or a set of rows."""
+    rows = np.array([row for one in sets for row in one], dtype=np.uint64)
+    packed, ends = pack_row_maps(rows, np.cumsum([0, *map(len, sets)], dtype=np.int64))
+    packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        united = BitMap64.deserialize(unite_row_maps(packed, ends).tobytes())
+        unpacked, _ = unpack_row_maps(packed, ends)
+    except CorruptFileError:
+        return
+    assert set(united) == set(unpacked.tolist())
