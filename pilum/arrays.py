@@ -7,6 +7,9 @@ pick       From a fixed-size list of fixed-size lists that begins at an offset, 
            Such arrays are copied first, so that they begin at zero.
 join       Arrow unites dictionaries, unless one has a null; else values are joined by value, and
            get a new dictionary.
+least, greatest
+           Arrow and NumPy ignore a NaN, but forget all values before one that is signaling. Floats
+           get quiet NaNs first.
 reinterpret as another type of the same layout, through Arrow's C interface.
 """
 
@@ -33,6 +36,7 @@ __all__ = [
     "storage_type",
     "taken",
     "with_dictionaries_as",
+    "with_quiet_nans",
     "without_null_values",
     "without_nulls",
 ]
@@ -136,6 +140,16 @@ def _begins_at_zero(array: pa.Array) -> bool:
 
 
 _Change: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+def with_quiet_nans(values: pa.Array) -> pa.Array:
+    """Return values of which the least and the greatest can be computed, by Arrow or by NumPy."""
+    if not pt.is_floating(values.type):
+        return values
+    is_nan = pc.is_nan(values)
+    if not pc.any(is_nan).as_py():
+        return values
+    return pc.if_else(is_nan, pa.scalar(np.nan, pa.float64()).cast(values.type), values)
 
 
 def has_dictionaries(kind: pa.DataType) -> bool:

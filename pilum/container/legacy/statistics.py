@@ -30,6 +30,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.arrays import with_quiet_nans
 from pilum.container.legacy.file import LegacyFile, page_owners, read_field
 from pilum.container.legacy.page_kinds import is_var_binary
 from pilum.container.legacy.pages import Slots
@@ -101,7 +102,7 @@ def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _ends(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    ends = pc.min_max(array)
+    ends = pc.min_max(with_quiet_nans(array))
     return pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)
 
 
@@ -124,7 +125,7 @@ def bounds_of_batches(
     """
     if is_var_binary(array.type) and not _has_long(array):
         return _of_short_strings(array, cuts)
-    values = _numbers(array)
+    values = _numbers(with_quiet_nans(array))
     if values is None:
         batches = [array.slice(start, end - start) for start, end in pairwise(cuts.tolist())]
         counts = [batch.null_count for batch in batches]

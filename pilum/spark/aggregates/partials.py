@@ -194,9 +194,13 @@ class BoundPartials:
             if partial.values is None or partial.crosses is None:
                 continue
             given = self._crossing(partial.values, batch, partial.crosses)
+            if partial.kind in {"min", "max"} and pt.is_floating(given.type):
+                is_nan = pc.is_nan(given)
+                # Arrow forgets all values before a NaN that is signaling.
+                given = pc.if_else(is_nan, pa.scalar(float("nan"), given.type), given)
+                if partial.kind == "max":
+                    columns[f"n{number}"] = is_nan
             columns[f"p{number}"] = _summable(given) if partial.kind == "sum" else given
-            if partial.kind == "max" and pt.is_floating(given.type):
-                columns[f"n{number}"] = pc.is_nan(given)
         if not columns:  # only rows are counted
             columns[""] = pa.nulls(batch.num_rows)
         return pa.table(columns)

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.arrays import with_quiet_nans
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -107,7 +108,7 @@ def _bounds(values: pa.Array) -> tuple[Any, Any]:
         values = values.dictionary_decode()
     elif (comparable := _COMPARABLE.get(kind)) is not None:
         values = values.cast(comparable)
-    found = pc.min_max(values)
+    found = pc.min_max(with_quiet_nans(values))
     return found["min"].as_py(), found["max"].as_py()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from pilum.container.legacy.statistics import bounds
+from pilum.container.legacy.statistics import bounds, bounds_of_batches
 
 
 def both(values: object, kind: pa.DataType) -> tuple[object, object]:
@@ -30,6 +31,18 @@ def test_floats_leave_nan_out_and_widen_zeros(kind: pa.DataType) -> None:
         least, most = both(zeros, kind)
         assert math.copysign(1, float(str(least))) == -1
         assert math.copysign(1, float(str(most))) == 1
+
+
+@pytest.mark.parametrize(("width", "signaling"), [("f4", 0x7F800001), ("f8", 0x7FF0000000000001)])
+def test_signaling_nans_hide_no_value(width: str, signaling: int) -> None:
+    """Arrow and NumPy forget what came before such a NaN, so a filter would skip the batch."""
+    values = np.array([5, -np.inf, 9, 0, 1], width)
+    values.view("u" + width[1])[3] = signaling
+    array = pa.array(values)
+    assert [end[0].as_py() for end in bounds(array)] == [-math.inf, 9.0]
+    _, least, most = bounds_of_batches(array, np.array([0, 1, 5], np.int64))
+    assert least.to_pylist() == [5.0, -math.inf]
+    assert most.to_pylist() == [5.0, 9.0]
 
 
 def test_short_strings_are_whole() -> None:

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
@@ -59,6 +60,13 @@ def test_nan_is_above_all_numbers() -> None:
     first, second = partials(data, "max(x)", keys=("k",))
     assert math.isnan(first[1])
     assert second == (1, 2.0)
+
+
+def test_signaling_nans_hide_no_value() -> None:
+    """Arrow forgets what came before such a NaN."""
+    values = np.array([5.0, -9.0, 0.0, 7.0])
+    values.view(np.uint64)[2] = 0x7FF0000000000001
+    assert partials({"x": pa.array(values)}, "min(x)") == [(-9.0,)]
 
 
 def test_groups_of_null_are_groups() -> None:
