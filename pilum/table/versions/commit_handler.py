@@ -66,8 +66,6 @@ __all__ = [
     "keep_version",
     "latest_manifest",
     "list_manifests",
-    "listed_manifests",
-    "newest_listed",
     "open_line",
     "remove_copies",
     "replace_copies",
@@ -143,11 +141,25 @@ class ConditionalPut:
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
         """Return the versions in the folder of versions."""
-        return listed_manifests(store, since)
+        names: Iterable[str] = store.names(VERSIONS_FOLDER)
+        if store.lists_in_order:
+            names = _until(names, since)
+        found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}", since)
+        if not found and (latest := _latest_file(store)):
+            found = [latest]
+        return found
 
     def latest(self, store: Store) -> ManifestName | None:
         """Return the newest version in the folder of versions."""
-        return newest_listed(store)
+        if store.lists_in_order:
+            parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
+            first = next(filter(None, parsed), None)
+            if first is None:
+                return _latest_file(store)
+            if first.scheme is NamingScheme.V2:
+                return first
+        names = store.names(VERSIONS_FOLDER)
+        return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or _latest_file(store)
 
     def settle(self, store: Store, version: int) -> str | None:
         """Do nothing: commits of this handler are atomic."""
@@ -256,34 +268,6 @@ def open_line(store: Store, uri: str) -> Store:
 def _require_absent(store: Store, name: ManifestName) -> None:
     if exists(store, name.path):
         raise CommitConflictError(f"{store.uri} has a version {name.version} already")
-
-
-def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
-    """Return the manifests of a version and all later ones, oldest first, maybe with earlier ones.
-
-    Raises:
-        CorruptFileError: If two naming schemes are found.
-    """
-    names: Iterable[str] = store.names(VERSIONS_FOLDER)
-    if store.lists_in_order:
-        names = _until(names, since)
-    found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}", since)
-    if not found and (latest := _latest_file(store)):
-        found = [latest]
-    return found
-
-
-def newest_listed(store: Store) -> ManifestName | None:
-    """Return the manifest of the newest version, None if there is none."""
-    if store.lists_in_order:
-        parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
-        first = next(filter(None, parsed), None)
-        if first is None:
-            return _latest_file(store)
-        if first.scheme is NamingScheme.V2:
-            return first
-    names = store.names(VERSIONS_FOLDER)
-    return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or _latest_file(store)
 
 
 def _until(names: Iterable[str], version: int) -> Iterator[str]:

@@ -20,8 +20,9 @@ from pilum.storage.open import open_store
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import listed_manifests, newest_listed
+from pilum.table.versions.commit_handler import ConditionalPut
 
+listed_manifests, newest_listed = ConditionalPut().names, ConditionalPut().latest
 ROWS = pa.table({"x": [1, 2, 3]})
 
 pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")

@@ -164,6 +164,8 @@ class Update(RemovesRows):
 
     def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
         """Return the index section with its coverage of the changed and the new fragments."""
+        if not manifest.index_section:
+            return b""
         updated = [fragment.id for fragment in self.updated]
         modified = related_fields(manifest.schema, self.fields_modified)
         section = without_fragments(manifest.index_section, updated, modified)
