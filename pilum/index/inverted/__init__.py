@@ -2,5 +2,5 @@
 
     documents ──parameters, tokens──▶ tokens with positions ──▶ posting lists, by token
 
-Source: docs/format/indices.md.
+Source: docs/format/text-analysis.md.
 """

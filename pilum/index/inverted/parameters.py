@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from pilum.arguments import require_count, require_known
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import index_pb2
+from pilum.index.inverted.dictionaries import JIEBA
 
 __all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters"]
 
@@ -45,7 +46,7 @@ LANGUAGES = (
     "Turkish",
 )
 
-_BASES = ("simple", "whitespace", "raw", "ngram", "icu", "icu/split", "code")
+_BASES = ("simple", "whitespace", "raw", "ngram", "icu", "icu/split", "code", JIEBA)
 _DICTIONARY_BASES = ("jieba/", "lindera/")
 _CODE = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 _FLAGS = (
@@ -79,7 +80,7 @@ class InvertedParameters:
     Attributes:
         lance_tokenizer: `text`, or `json` for JSON documents.
         base_tokenizer: How a text is cut: `simple`, `whitespace`, `raw`, `ngram`, `icu`,
-            `icu/split` or `code`.
+            `icu/split`, `code` or `jieba/default`.
         language: Language of stems and stop words, one of `LANGUAGES`.
         with_position: Whether positions are stored, which phrase queries need.
         max_token_length: Tokens of this many bytes or more are dropped; None for no limit.
@@ -275,6 +276,8 @@ class InvertedParameters:
                 f"lance_tokenizer: expected 'text' or 'json', found {self.lance_tokenizer!r}"
             )
         _require_base(self.base_tokenizer)
+        if self.base_tokenizer == JIEBA and self.lance_tokenizer == "json":
+            raise InvalidInputError(f"base_tokenizer={JIEBA!r} does not support JSON documents")
         if self.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise InvalidInputError(f"language: {self.language!r} is none of {known}")
@@ -316,10 +319,10 @@ def _base_of(given: Mapping[str, Any]) -> str:
 
 
 def _require_base(base: str) -> None:
-    if base.startswith(_DICTIONARY_BASES):
+    if base.startswith(_DICTIONARY_BASES) and base not in _BASES:
         raise InvalidInputError(
             f"base_tokenizer={base!r} needs a dictionary that pilum does not have; "
-            "'icu' cuts Chinese and Japanese with the dictionaries of Unicode"
+            f"{JIEBA!r} cuts Chinese, and 'icu' Japanese, too"
         )
     if base not in _BASES:
         raise InvalidInputError(f"base_tokenizer: {base!r} is none of {', '.join(_BASES)}")

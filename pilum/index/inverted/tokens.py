@@ -9,14 +9,15 @@ Stored sets of tokens, `part_{p}_tokens.lance`:
     fst      one row    _token_fst_bytes large_binary | _token_next_id u32 | _token_total_length u64
     arrow    n rows     _token utf8 | _token_id u32, in the order of the tokens' bytes
 
-Token ids are dense and follow the first appearance of each token. Source: docs/format/indices.md.
+Token ids are dense and follow the first appearance of each token.
+Source: docs/format/text-analysis.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
+from pilum.index.inverted.dictionaries import Segmenter, pieces, segmenter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.stop_words import stop_words
 
@@ -96,7 +98,13 @@ class Analyzer:
     """Text analysis with the parameters of an index. Safe to use from several threads."""
 
     def __init__(self, parameters: InvertedParameters) -> None:
+        """Prepare an analysis.
+
+        Raises:
+            MissingDependencyError: If the base tokenizer needs a package that is not installed.
+        """
         self._parameters = parameters
+        self._segmenter = segmenter(parameters.base_tokenizer)
         self._kernels: dict[str, kernels.TextAnalyzer] = {}
 
     def tokens(self, documents: pa.Array) -> DocumentTokens:
@@ -135,16 +143,13 @@ class Analyzer:
 
     def builder(self) -> TokenBuilder:
         """Return an empty set of tokens, to be filled with those of documents."""
-        return TokenBuilder(self._kernel(self._parameters.lance_tokenizer))
+        return TokenBuilder(self._kernel(self._parameters.lance_tokenizer), self._segmenter)
 
     def _tokens(self, kernel: kernels.TextAnalyzer, documents: pa.Array) -> DocumentTokens:
-        texts, lists = _arguments(documents)
-        try:
-            offsets, data, positions, ends = kernel.tokens(texts, lists)
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        tokens = pa.LargeStringArray.from_buffers(len(positions), *buffers[1:])
+        found = _analyzed(kernel.tokens, documents, self._segmenter)
+        (offsets, data), positions, ends = found
+        buffers = (pa.py_buffer(offsets), pa.py_buffer(data))
+        tokens = pa.LargeStringArray.from_buffers(len(positions), *buffers)
         return DocumentTokens(tokens, positions, ends)
 
     def _kernel(self, form: str, *, filtered: bool = True) -> kernels.TextAnalyzer:
@@ -164,8 +169,9 @@ def _kernel_of(
             everywhere = parameters.base_tokenizer.startswith("icu")
             removed = stop_words("all" if everywhere else parameters.language)
     parts = (parameters.split_on_numerics, parameters.preserve_original)
+    base = parameters.base_tokenizer
     return kernels.TextAnalyzer(
-        parameters.base_tokenizer,
+        base if segmenter(base) is None else "raw",
         form,
         max_bytes=parameters.max_token_length if filtered else None,
         lower_case=filtered and parameters.lower_case,
@@ -182,8 +188,9 @@ def _kernel_of(
 class TokenBuilder:
     """A growing set of tokens, numbered in the order of their first appearance."""
 
-    def __init__(self, kernel: kernels.TextAnalyzer) -> None:
+    def __init__(self, kernel: kernels.TextAnalyzer, segmenter: Segmenter | None = None) -> None:
         self._dictionary = kernels.TokenDictionary(kernel)
+        self._segmenter = segmenter
 
     def __len__(self) -> int:
         return len(self._dictionary)
@@ -203,11 +210,8 @@ class TokenBuilder:
             InvalidInputError: If a JSON text is invalid.
             UnsupportedTypeError: If the array has another type.
         """
-        texts, lists = _arguments(documents)
-        try:
-            return NumberedTokens(*self._dictionary.analyze(texts, lists))
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
+        [ids], positions, ends = _analyzed(self._dictionary.analyze, documents, self._segmenter)
+        return NumberedTokens(ids, positions, ends)
 
     def add(self, tokens: pa.Array) -> NDArray[np.uint32]:
         """Return the ids of tokens; new ones are added."""
@@ -315,6 +319,25 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
         raise CorruptFileError(f"token set: no column {name!r} among {table.column_names}")
     return table.column(name).combine_chunks()
+
+
+def _analyzed(
+    run: Callable[[_Texts, _Lists | None], tuple[Any, ...]],
+    documents: pa.Array,
+    segmenter: Segmenter | None,
+) -> tuple[tuple[Any, ...], NDArray[np.uint32], NDArray[np.int64]]:
+    """Run a kernel; return the tokens, their positions, and their number at each document's end."""
+    cut = None if segmenter is None else pieces(segmenter, documents)
+    texts, lists = _arguments(documents if cut is None else cut.words)
+    try:
+        *tokens, positions, ends = run(texts, lists)
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+    if cut is not None:
+        # Each piece was a document of at most one token.
+        positions = cut.positions[np.diff(ends, prepend=0) > 0]
+        ends = np.concatenate([np.zeros(1, np.int64), ends])[cut.ends]
+    return tuple(tokens), positions, ends
 
 
 def _arguments(documents: pa.Array) -> tuple[_Texts, _Lists | None]:

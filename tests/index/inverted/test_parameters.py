@@ -86,7 +86,7 @@ def test_the_format_version_of_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ({"analyzer": "text", "base_tokenizer": "code"}, "contradicts"),
         ({"base_tokenizer": "foo"}, "base_tokenizer"),
         ({"base_tokenizer": None}, "base_tokenizer"),
-        ({"base_tokenizer": "jieba/default"}, "dictionary"),
+        ({"base_tokenizer": "jieba/other"}, "dictionary"),
         ({"base_tokenizer": "lindera/ipadic"}, "dictionary"),
         ({"language": "english"}, "language"),
         ({"language": 1}, "language"),

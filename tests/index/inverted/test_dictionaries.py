@@ -1,0 +1,72 @@
+"""Chinese, cut by a package with a dictionary: the reference's tokens, recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from index.inverted.test_tokens import per_document
+
+from pilum.errors import InvalidInputError, MissingDependencyError
+from pilum.index.inverted.dictionaries import JIEBA, segmenter
+from pilum.index.inverted.parameters import InvertedParameters
+from pilum.index.inverted.tokens import Analyzer
+
+RECORDED = json.loads(Path(__file__).with_name("recorded_chinese.json").read_text("utf-8"))
+PARAMETERS = InvertedParameters.from_keywords({"base_tokenizer": JIEBA})
+
+
+@pytest.fixture(autouse=True)
+def other_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LANCE_LANGUAGE_MODEL_HOME", str(tmp_path))
+    segmenter.cache_clear()
+    return tmp_path / JIEBA
+
+
+def test_tokens_and_positions_are_those_that_the_reference_recorded() -> None:
+    pytest.importorskip("rjieba")
+    analyzer = Analyzer(PARAMETERS)
+    texts = pa.array([*RECORDED["documents"], None, ""])
+    found = per_document(analyzer.tokens(texts))
+    assert json.loads(json.dumps(found)) == [*RECORDED["tokens"], [], []]
+    builder = analyzer.builder()
+    numbered = builder.analyze(texts)
+    tokens, ids = builder.finish().listed()
+    names = dict(zip(ids.tolist(), tokens.to_pylist(), strict=True))
+    expected = analyzer.tokens(texts)
+    assert [names[one] for one in numbered.token_ids.tolist()] == expected.tokens.to_pylist()
+    assert numbered.ends.tolist() == expected.ends.tolist()
+
+
+def test_lists_and_queries() -> None:
+    pytest.importorskip("rjieba")
+    analyzer = Analyzer(PARAMETERS)
+    lists = pa.array([["", "长江", None, "大桥"], None, []])
+    assert per_document(analyzer.tokens(lists)) == [[(" ", 2), ("大桥", 3), ("长江", 0)], [], []]
+    assert per_document(analyzer.query("the 长江")) == [[(" ", 3), ("长江", 4)]]
+    assert analyzer.split("The 长江").tokens.to_pylist() == ["The", " ", "长江"]
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    with pytest.raises(MissingDependencyError, match="chinese"):
+        Analyzer(PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("dict.txt", "word 3 n\n"), ("config.json", '{"main": "own.txt"}'), ("config.json", "[")],
+)
+def test_a_dictionary_of_its_own_is_refused(other_home: Path, name: str, content: str) -> None:
+    other_home.mkdir(parents=True)
+    (other_home / name).write_text(content)
+    with pytest.raises(InvalidInputError, match="dictionary"):
+        Analyzer(PARAMETERS)
+
+
+def test_json_documents_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="JSON"):
+        InvertedParameters.from_keywords({"base_tokenizer": JIEBA}, is_json=True)
