@@ -17,10 +17,8 @@ import pyarrow as pa
 
 from pilum.container.explain import PageExplanation
 from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
-from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.nodes import Node, node_of, struct_array
-from pilum.container.v2_0.reader import PagedFileReader
-from pilum.encodings.v2_0.direct_reads import DirectRead, read_directly
+from pilum.container.v2_0.reader import Column, DirectRead, PagedFileReader, read_directly
 from pilum.encodings.v2_0.struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import RowRanges

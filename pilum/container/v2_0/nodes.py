@@ -22,12 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.container.explain import PageExplanation
-from pilum.container.v2_0.columns import Column
-from pilum.container.v2_0.reader import PagedFileReader
+from pilum.container.v2_0.reader import Column, DirectRead, PagedFileReader
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import bits_of
 from pilum.encodings.v2_0.binary import OFFSET_BITS
-from pilum.encodings.v2_0.direct_reads import DirectRead
 from pilum.encodings.v2_0.list import Entries, List
 from pilum.encodings.v2_0.struct import PackedStruct, packed_bytes
 from pilum.errors import CorruptFileError, UnsupportedFormatError

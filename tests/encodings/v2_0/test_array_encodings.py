@@ -12,7 +12,7 @@ import pyarrow.types as pt
 import pytest
 from container.paged import HandPage, file_of, open_paged, read_all, read_paged, write_paged
 
-from pilum.container.v2_0.columns import Column
+from pilum.container.v2_0.reader import Column
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffer
 from pilum.encodings.v2_0.binary import Binary
 from pilum.encodings.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
