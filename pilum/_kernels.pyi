@@ -89,6 +89,27 @@ class MiniBlock:
         large: bool = False,
     ) -> Self: ...
 
+class FullZipWriter:
+    def __new__(
+        cls,
+        *,
+        bits_rep: int,
+        bits_def: int,
+        max_rep: int,
+        max_visible: int,
+        num_entries: int,
+    ) -> Self: ...
+    def encode_fixed(
+        self, parts: Sequence[tuple[Bytes, int]], rep: Levels, def_: Levels
+    ) -> tuple[Bytes, NDArray[np.uint64]]: ...
+    def encode_strings(
+        self, offsets: Offsets, data: Bytes, rep: Levels, def_: Levels
+    ) -> tuple[Bytes, NDArray[np.uint64]]: ...
+
+class FullZip:
+    def __new__(cls, values: Plan, layers: bytes, bits_rep: int, bits_def: int) -> Self: ...
+    def decode(self, body: Bytes, ranges: NDArray[np.int64]) -> Columns: ...
+
 class ChunkTable:
     def __new__(
         cls,
@@ -131,14 +152,6 @@ class PickedSlots:
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def decode(self, data: Bytes, starts: NDArray[np.int64]) -> list[Bytes]: ...
 
-def decode_full_zip(
-    values: Plan,
-    bits_rep: int,
-    bits_def: int,
-    layers: bytes,
-    body: Bytes,
-    ranges: NDArray[np.int64],
-) -> Columns: ...
 def decompress(name: str, data: Bytes) -> Bytes: ...
 def decode_block(plan: Block, data: Bytes, count: int) -> Bytes: ...
 def look_up_strings(
@@ -150,27 +163,6 @@ def shown_offsets(
     offsets: Offsets, alive: Bytes | None
 ) -> tuple[NDArray[np.int64], bool, Bytes | None]: ...
 def most_entries(def_: Levels, max_visible: int, values: int) -> int: ...
-def encode_full_zip_fixed(
-    parts: Sequence[tuple[Bytes, int]],
-    rep: Levels,
-    def_: Levels,
-    bits_rep: int,
-    bits_def: int,
-    max_rep: int,
-    max_visible: int,
-    num_entries: int,
-) -> tuple[Bytes, NDArray[np.uint64]]: ...
-def encode_full_zip_strings(
-    offsets: Offsets,
-    data: Bytes,
-    rep: Levels,
-    def_: Levels,
-    bits_rep: int,
-    bits_def: int,
-    max_rep: int,
-    max_visible: int,
-    num_entries: int,
-) -> tuple[Bytes, NDArray[np.uint64]]: ...
 def split_rows(
     members: Sequence[Plan], offsets: Offsets, data: Bytes
 ) -> list[list[NDArray[np.generic]]]: ...

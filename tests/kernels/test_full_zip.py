@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from kernels.chunks import NO_LEVELS, as_bytes
 from kernels.test_levels import columns, rebuilt, u16
 
-from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Plan, reference
+from pilum.kernels import FullZip, FullZipWriter, Plan, reference
 from pilum.kernels.reference import Entry
 
 WIDE = (0, 1, 8, 9)
@@ -40,9 +39,14 @@ class Column:
         return [entry for entry in self.entries if entry.def_ <= self.visible]
 
     @property
-    def levels(self) -> tuple[Any, ...]:
-        bits = (self.bits_rep, self.bits_def, self.max_rep, self.visible, len(self.entries))
-        return (self.rep, self.def_, *bits)
+    def writer(self) -> FullZipWriter:
+        return FullZipWriter(
+            bits_rep=self.bits_rep,
+            bits_def=self.bits_def,
+            max_rep=self.max_rep,
+            max_visible=self.visible,
+            num_entries=len(self.entries),
+        )
 
     def starts(self, sizes: list[int]) -> list[int]:
         """Where rows start, by the size of each entry."""
@@ -52,10 +56,8 @@ class Column:
 
     def decode(self, plan: Plan, data: bytes, ranges: list[tuple[int, int]] | None = None) -> Any:
         spans = np.array([(0, len(data))] if ranges is None else ranges, np.int64).reshape(-1, 2)
-        layers = bytes(self.codes)
-        return kernels.decode_full_zip(
-            plan, self.bits_rep, self.bits_def, layers, as_bytes(data), spans
-        )
+        page = FullZip(plan, bytes(self.codes), self.bits_rep, self.bits_def)
+        return page.decode(as_bytes(data), spans)
 
 
 def control_bytes(bits: int) -> int:
@@ -72,7 +74,7 @@ def test_values_of_fixed_width(column: Any, wider: int, width: int) -> None:
     made = Column(column, wider)
     values = [bytes([entry.value or 0]) * width for entry in made.owners]
     parts = [(as_bytes(b"".join(values)), width)]
-    data, starts = kernels.encode_full_zip_fixed(parts, *made.levels)
+    data, starts = made.writer.encode_fixed(parts, made.rep, made.def_)
     found = (
         reference.full_zip_entries(
             data.tobytes(), made.bits_rep, made.bits_def, made.visible, value_bytes=width
@@ -101,8 +103,8 @@ def test_strings(column: Any, wider: int, bits: int, data: st.DataObject) -> Non
     strings = [text(entry.value) for entry in made.owners]
     kind = np.int32 if bits == 32 else np.int64
     offsets: Any = np.cumsum([0, *map(len, strings)]).astype(kind)
-    zipped, starts = kernels.encode_full_zip_strings(
-        offsets, as_bytes(b"".join(strings)), *made.levels
+    zipped, starts = made.writer.encode_strings(
+        offsets, as_bytes(b"".join(strings)), made.rep, made.def_
     )
     found = reference.full_zip_entries(
         zipped.tobytes(), made.bits_rep, made.bits_def, made.visible, length_bytes=bits // 8
@@ -134,7 +136,7 @@ def test_cut_entries_are_corrupt_or_fewer(nesting: str) -> None:
     made = Column((nesting, rows))
     strings = [text(entry.value) for entry in made.owners]
     offsets = np.cumsum([0, *map(len, strings)]).astype(np.int32)
-    data, _ = kernels.encode_full_zip_strings(offsets, as_bytes(b"".join(strings)), *made.levels)
+    data, _ = made.writer.encode_strings(offsets, as_bytes(b"".join(strings)), made.rep, made.def_)
     whole = reference.full_zip_entries(data.tobytes(), made.bits_rep, made.bits_def, made.visible)
     for cut in range(len(data)):
         try:
@@ -155,7 +157,7 @@ def test_noise_is_corrupt_or_decodes(data: bytes, bits_rep: int, bits_def: int, 
     spans = np.array([[0, len(data)]], np.int64)
     for plan in (Plan.variable(bits), Plan.flat(bits), Plan.general("lz4", Plan.variable(bits))):
         try:
-            kernels.decode_full_zip(plan, bits_rep, bits_def, codes, as_bytes(data), spans)
+            FullZip(plan, codes, bits_rep, bits_def).decode(as_bytes(data), spans)
         except CorruptFileError:
             continue
 
@@ -170,9 +172,9 @@ def test_rows_outside_of_the_data_are_corrupt() -> None:
 def test_values_without_bytes_are_corrupt() -> None:
     spans = np.array([[0, 4]], np.int64)
     with pytest.raises(CorruptFileError):
-        kernels.decode_full_zip(Plan.flat(1), 0, 0, b"\1", as_bytes(bytes(4)), spans)
+        FullZip(Plan.flat(1), b"\1", 0, 0).decode(as_bytes(bytes(4)), spans)
     with pytest.raises(CorruptFileError):
-        kernels.decode_full_zip(Plan.rle(32), 0, 0, b"\1", as_bytes(bytes(4)), spans)
+        FullZip(Plan.rle(32), b"\1", 0, 0).decode(as_bytes(bytes(4)), spans)
 
 
 @pytest.mark.checklist("S4.8")
@@ -181,7 +183,7 @@ def test_bitmaps_of_items_stand_before_them() -> None:
     data = b"\xff\1" + b"abcdefghi" + b"\xfe\0" + b"123456789"
     plan = Plan.fixed_size_list([9], 72)
     spans = np.array([[0, 22]], np.int64)
-    made: Any = kernels.decode_full_zip(plan, 0, 0, b"\1", as_bytes(data), spans)
+    made: Any = FullZip(plan, b"\1", 0, 0).decode(as_bytes(data), spans)
     [mask, items], count, _ = made
     assert count == 2
     assert items.tobytes() == b"abcdefghi123456789"
@@ -191,7 +193,6 @@ def test_bitmaps_of_items_stand_before_them() -> None:
 
 @pytest.mark.checklist("S4.2")
 def test_no_levels_no_control_words() -> None:
-    data, _ = kernels.encode_full_zip_fixed(
-        [(as_bytes(b"abcd"), 2)], NO_LEVELS, NO_LEVELS, 0, 0, 0, 0, 2
-    )
+    writer = FullZipWriter(bits_rep=0, bits_def=0, max_rep=0, max_visible=0, num_entries=2)
+    data, _ = writer.encode_fixed([(as_bytes(b"abcd"), 2)], NO_LEVELS, NO_LEVELS)
     assert data.tobytes() == b"abcd"

@@ -59,7 +59,7 @@ class FullZipLayout(Layout):
     bits_def: int
     layers: bytes
     value_bytes: int | None
-    plan: kernels.Plan
+    page: kernels.FullZip
 
     @classmethod
     def from_proto(cls, layout: pb.FullZipLayout, version: FileVersion) -> FullZipLayout:
@@ -85,7 +85,9 @@ class FullZipLayout(Layout):
             )
             value_bytes = layout.bits_per_value // 8
             demand(value_bytes == _stored_bytes(values), "full-zip: width of the values")
-        found = cls(values, layout.bits_rep, layout.bits_def, layers, value_bytes, values.plan())
+        bits = layout.bits_rep, layout.bits_def
+        page = kernels.FullZip(values.plan(), layers, *bits)
+        found = cls(values, *bits, layers, value_bytes, page)
         demand(found.has_index or found.stride > 0, "full-zip: entries without bytes")
         return found
 
@@ -112,14 +114,8 @@ class FullZipLayout(Layout):
         fetched = yield Ranges(offsets + start, sizes)
         if len(fetched) == 1 and self._is_plain():
             return self._as_they_are(fetched[0], rows.num_rows)
-        buffers, num_values, layers = kernels.decode_full_zip(
-            self.plan,
-            self.bits_rep,
-            self.bits_def,
-            self.layers,
-            fetched.data,
-            np.column_stack((fetched.starts, fetched.sizes)),
-        )
+        places = np.column_stack((fetched.starts, fetched.sizes))
+        buffers, num_values, layers = self.page.decode(fetched.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
 
     def _is_plain(self) -> bool:
@@ -198,19 +194,17 @@ def encode_full_zip(
         value_compression=values.to_proto(),
         layers=layer_kinds(levels.codes),
     )
-    control = (
-        levels.rep,
-        levels.def_,
-        bits_rep,
-        bits_def,
-        levels.max_rep,
-        levels.max_visible,
-        levels.num_entries,
+    writer = kernels.FullZipWriter(
+        bits_rep=bits_rep,
+        bits_def=bits_def,
+        max_rep=levels.max_rep,
+        max_visible=levels.max_visible,
+        num_entries=levels.num_entries,
     )
     buffers: tuple[Any, ...]
     if isinstance(block, StringBlock):
         layout.bits_per_offset = block.offset_bits
-        data, starts = kernels.encode_full_zip_strings(block.offsets, block.data, *control)
+        data, starts = writer.encode_strings(block.offsets, block.data, levels.rep, levels.def_)
         buffers = (data, _index(starts))
     else:
         layout.bits_per_value = 8 * _stored_bytes(values)
@@ -218,7 +212,7 @@ def encode_full_zip(
         if len(parts) == 1 and bits_rep + bits_def == 0:
             buffers = (parts[0][0],)
         else:
-            data, starts = kernels.encode_full_zip_fixed(parts, *control)
+            data, starts = writer.encode_fixed(parts, levels.rep, levels.def_)
             buffers = (data, _index(starts)) if bits_rep else (data,)
     return EncodedPage(num_rows, pb.PageLayout(full_zip_layout=layout), buffers)
 

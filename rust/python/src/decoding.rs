@@ -32,30 +32,43 @@ pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize
     Ok(bounds.into_iter().map(|[start, end]| start..end).collect())
 }
 
-/// Decodes whole rows of a full-zip page.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)]
-pub fn decode_full_zip<'py>(
-    py: Python<'py>,
-    values: &Plan,
-    bits_rep: u32,
-    bits_def: u32,
-    layers: &[u8],
-    body: PyReadonlyArray1<'py, u8>,
-    ranges: PyReadonlyArray2<'py, i64>,
-) -> PyResult<Columns<'py>> {
-    let page = full_zip::Page {
-        control: full_zip::Control { bits_rep, bits_def },
-        values: values.0.clone(),
-        layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
-    };
-    let ranges: Vec<_> = rows::<2>(&ranges)?
-        .into_iter()
-        .map(|[start, size]| (start, size))
-        .collect();
-    let body = slice(&body)?;
-    let decoded = py.detach(|| full_zip::decode(&page, body, &ranges));
-    out(py, decoded)
+/// How the rows of full-zip pages are stored.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct FullZip(full_zip::Page);
+
+#[pymethods]
+impl FullZip {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        values: &Plan,
+        layers: &[u8],
+        bits_rep: u32,
+        bits_def: u32,
+    ) -> PyResult<Self> {
+        Ok(Self(full_zip::Page {
+            control: full_zip::Control { bits_rep, bits_def },
+            values: values.0.clone(),
+            layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
+        }))
+    }
+
+    /// Decodes whole rows.
+    #[allow(clippy::needless_pass_by_value)]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        body: PyReadonlyArray1<'py, u8>,
+        ranges: PyReadonlyArray2<'py, i64>,
+    ) -> PyResult<Columns<'py>> {
+        let ranges: Vec<_> = rows::<2>(&ranges)?
+            .into_iter()
+            .map(|[start, size]| (start, size))
+            .collect();
+        let body = slice(&body)?;
+        let decoded = py.detach(|| full_zip::decode(&self.0, body, &ranges));
+        out(py, decoded)
+    }
 }
 
 /// The raw bytes of one compressed buffer.

@@ -3,6 +3,7 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::block;
 use pilum_kernels::compression::Compressor;
+use pilum_kernels::error::Corrupt;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::ravel::{self as levels, List, Step};
 use pilum_kernels::{distinct, fsst, list_offsets, statistics};
@@ -119,67 +120,89 @@ pub fn pack_block<'py>(
     Ok((width, made.into_pyarray(py)))
 }
 
-/// Zips values of fixed width; `parts` are the pieces of a value with their widths in bytes.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
-pub fn encode_full_zip_fixed<'py>(
-    py: Python<'py>,
-    parts: Vec<(Bytes<'py>, usize)>,
-    rep: Levels<'py>,
-    def_: Levels<'py>,
-    bits_rep: u32,
-    bits_def: u32,
+/// Zips levels and values to the entries of a full-zip page.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct FullZipWriter {
+    control: Control,
     max_rep: u16,
     max_visible: u16,
     num_entries: usize,
-) -> PyResult<(Made<'py, u8>, Made<'py, u64>)> {
-    let views: PyResult<Vec<_>> = parts
-        .iter()
-        .map(|(data, width)| Ok((slice(data)?, *width)))
-        .collect();
-    let views = views?;
-    let levels = full_zip::Levels {
-        control: Control { bits_rep, bits_def },
-        rep: slice(&rep)?,
-        def: slice(&def_)?,
-        max_rep,
-        max_visible,
-        num_entries,
-    };
-    let made = py
-        .detach(|| full_zip::encode_fixed(&views, &levels))
-        .map_err(impossible)?;
+}
+
+impl FullZipWriter {
+    fn levels<'a>(&self, rep: &'a [u16], def: &'a [u16]) -> full_zip::Levels<'a> {
+        full_zip::Levels {
+            control: self.control,
+            rep,
+            def,
+            max_rep: self.max_rep,
+            max_visible: self.max_visible,
+            num_entries: self.num_entries,
+        }
+    }
+}
+
+/// The entries of a page, and where each row begins.
+type Zipped<'py> = (Made<'py, u8>, Made<'py, u64>);
+
+fn zipped(py: Python<'_>, made: Result<full_zip::Zipped, Corrupt>) -> PyResult<Zipped<'_>> {
+    let made = made.map_err(impossible)?;
     Ok((made.data.into_pyarray(py), made.row_starts.into_pyarray(py)))
 }
 
-/// Zips strings.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
-pub fn encode_full_zip_strings<'py>(
-    py: Python<'py>,
-    offsets: OffsetsArg<'py>,
-    data: Bytes<'py>,
-    rep: Levels<'py>,
-    def_: Levels<'py>,
-    bits_rep: u32,
-    bits_def: u32,
-    max_rep: u16,
-    max_visible: u16,
-    num_entries: usize,
-) -> PyResult<(Made<'py, u8>, Made<'py, u64>)> {
-    let levels = full_zip::Levels {
-        control: Control { bits_rep, bits_def },
-        rep: slice(&rep)?,
-        def: slice(&def_)?,
-        max_rep,
-        max_visible,
-        num_entries,
-    };
-    let (offsets, data) = (offsets.view()?, slice(&data)?);
-    let made = py
-        .detach(|| full_zip::encode_variable(offsets, data, &levels))
-        .map_err(impossible)?;
-    Ok((made.data.into_pyarray(py), made.row_starts.into_pyarray(py)))
+#[pymethods]
+impl FullZipWriter {
+    #[new]
+    #[pyo3(signature = (*, bits_rep, bits_def, max_rep, max_visible, num_entries))]
+    fn new(
+        bits_rep: u32,
+        bits_def: u32,
+        max_rep: u16,
+        max_visible: u16,
+        num_entries: usize,
+    ) -> Self {
+        Self {
+            control: Control { bits_rep, bits_def },
+            max_rep,
+            max_visible,
+            num_entries,
+        }
+    }
+
+    /// Zips values of fixed width; `parts` are the pieces of a value with their widths in bytes.
+    #[allow(clippy::needless_pass_by_value)]
+    fn encode_fixed<'py>(
+        &self,
+        py: Python<'py>,
+        parts: Vec<(Bytes<'py>, usize)>,
+        rep: Levels<'py>,
+        def_: Levels<'py>,
+    ) -> PyResult<Zipped<'py>> {
+        let views: PyResult<Vec<_>> = parts
+            .iter()
+            .map(|(data, width)| Ok((slice(data)?, *width)))
+            .collect();
+        let (views, levels) = (views?, self.levels(slice(&rep)?, slice(&def_)?));
+        zipped(py, py.detach(|| full_zip::encode_fixed(&views, &levels)))
+    }
+
+    /// Zips strings.
+    #[allow(clippy::needless_pass_by_value)]
+    fn encode_strings<'py>(
+        &self,
+        py: Python<'py>,
+        offsets: OffsetsArg<'py>,
+        data: Bytes<'py>,
+        rep: Levels<'py>,
+        def_: Levels<'py>,
+    ) -> PyResult<Zipped<'py>> {
+        let levels = self.levels(slice(&rep)?, slice(&def_)?);
+        let (offsets, data) = (offsets.view()?, slice(&data)?);
+        zipped(
+            py,
+            py.detach(|| full_zip::encode_variable(offsets, data, &levels)),
+        )
+    }
 }
 
 /// Trains a symbol table and compresses strings; returns the table, the new offsets and bytes.

@@ -29,12 +29,12 @@ mod _kernels {
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
     #[pymodule_export]
-    use crate::decoding::{decode_block, decode_full_zip, decompress, look_up_strings, unravel};
+    use crate::decoding::{FullZip, decode_block, decompress, look_up_strings, unravel};
     #[pymodule_export]
     use crate::encoding::{
-        compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
-        encode_full_zip_fixed, encode_full_zip_strings, encode_levels, exceeds_distinct,
-        fixed_costs, most_entries, pack_block, ravel, shown_offsets,
+        FullZipWriter, compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
+        encode_levels, exceeds_distinct, fixed_costs, most_entries, pack_block, ravel,
+        shown_offsets,
     };
     #[pymodule_export]
     use crate::indices::{
