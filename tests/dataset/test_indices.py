@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -307,3 +309,44 @@ def test_branches_and_restored_versions_have_their_indices(dataset: pilum.LanceD
     dataset.drop_index("a_idx")
     dataset.checkout_version(2).restore()
     assert found(pilum.dataset(dataset.uri), 5) == [addresses((1, 1))]
+
+
+_DIE = {
+    "while it writes": "files.IndexFileWriter.write = die",
+    "before the commit": "index_builds._commit = die",
+}
+
+
+@pytest.mark.parametrize("moment", _DIE)
+def test_a_killed_build_leaves_nothing_visible(dataset: pilum.LanceDataset, moment: str) -> None:
+    lines = [
+        "import os, sys, pilum",
+        "from pilum.dataset import index_builds",
+        "from pilum.index import files",
+        "die = lambda *_, **__: os._exit(9)",
+        _DIE[moment],
+        "pilum.dataset(sys.argv[1]).create_scalar_index('a', 'BTREE')",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines), dataset.uri], check=False)
+    assert done.returncode == 9
+    latest = pilum.dataset(dataset.uri)
+    assert (latest.version, latest.has_index) == (1, False)
+    report = latest.verify()
+    assert report.is_valid
+    assert {one.path.split("/")[0] for one in report.orphaned} == {"_indices"}
+    latest.cleanup_old_versions(delete_unverified=True)
+    assert folders(latest) == set()
+    latest.create_scalar_index("a", "BTREE")
+    assert latest.verify().orphaned == []
+
+
+def test_segments_are_committed_by_hand(dataset: pilum.LanceDataset) -> None:
+    part = dataset.create_index_uncommitted("a", "VALUES", fragment_ids=[0, 1])
+    part.name = "by hand"
+    operation = pilum.LanceOperation.CreateIndex([part], [])
+    dataset = pilum.LanceDataset.commit(dataset.uri, operation, read_version=1)
+    assert coverage(dataset) == [("by hand", [0, 1])]
+    assert found(dataset, 5, 11) == [addresses((1, 1))]
+    operation = pilum.LanceOperation.CreateIndex([], [part])
+    dataset = pilum.LanceDataset.commit(dataset.uri, operation, read_version=2)
+    assert not dataset.list_indices()

@@ -6,6 +6,8 @@ are chosen so that it uses the index, which its plan shows.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,3 +229,42 @@ def test_statistics_are_those_of_the_reference(tmp_path: Path, kind: str) -> Non
         assert ours == theirs
         ours, theirs = (one.dataset(uri).describe_indices()[0] for one in (pilum, lance))
         assert (ours.details, ours.num_rows_indexed) == (theirs.details, theirs.num_rows_indexed)
+
+
+@pytest.mark.skipif(
+    "PILUM_HISTORICAL_TABLES" not in os.environ, reason="PILUM_HISTORICAL_TABLES is not set"
+)
+def test_an_old_index_is_extended_and_moved(tmp_path: Path) -> None:
+    """Its entry has no files, its own files are legacy files (release 0.20)."""
+    uri = str(tmp_path / "t")
+    name = "v0.20.0/old_btree_bitmap_indices.lance"
+    shutil.copytree(Path(os.environ["PILUM_HISTORICAL_TABLES"]) / name, uri)
+    dataset = pilum.dataset(uri)
+    assert dataset.stats.index_stats("btree_idx")["segments"] == [
+        {"min": "1", "max": "4", "num_pages": 1}
+    ]
+    schema = dataset.schema
+
+    def more(*numbers: int) -> pa.Table:
+        return pa.table([pa.array(numbers, field.type) for field in schema], schema=schema)
+
+    def found() -> list[int]:
+        condition = "btree IN (2, 3, 5, 7)"
+        theirs = lance.dataset(uri)
+        assert "ScalarIndexQuery" in theirs.scanner(filter=condition).explain_plan()
+        keys = [
+            library.dataset(uri).to_table(filter=condition)["btree"].to_pylist()
+            for library in (lance, pilum)
+        ]
+        assert keys[0] == keys[1]
+        return keys[0]
+
+    assert found() == [2, 3]
+    dataset.insert(more(5, 6))
+    dataset.optimize.optimize_indices(index_names=["btree_idx"])
+    assert found() == [2, 3, 5]
+    dataset.delete("btree = 3")
+    dataset.insert(more(7))
+    dataset.optimize.optimize_indices(index_names=["btree_idx"])
+    dataset.optimize.compact_files()
+    assert found() == [2, 5, 7]
