@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from pilum.cli import tables
+from pilum.cli.indices import add_index_commands, run_index_command
 from pilum.cli.jobs import KINDS, merge_clauses, read_job, run_job
 from pilum.cli.outcome import Exit, TerminatedError, exit_code
 
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: Namespace) -> Exit:
+    if given.command == "index":
+        return run_index_command(given)
     if given.command != "job":
         command: Callable[[Namespace], Exit] = getattr(tables, given.command)
         return command(given)
@@ -80,6 +83,8 @@ def _parser() -> ArgumentParser:
             )
         if name == "repair":
             _add_repairs(command.add_mutually_exclusive_group())
+    text = "list, create, optimize, drop and show indices"
+    add_index_commands(commands.add_parser("index", help=text, description=text))
     _add_job(commands.add_parser("job", help="run a Spark job that a file describes"))
     return parser
 

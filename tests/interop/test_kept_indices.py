@@ -257,7 +257,7 @@ def test_an_old_index_is_extended_and_moved(tmp_path: Path) -> None:
             for library in (lance, pilum)
         ]
         assert keys[0] == keys[1]
-        return keys[0]
+        return list(keys[0])
 
     assert found() == [2, 3]
     dataset.insert(more(5, 6))
