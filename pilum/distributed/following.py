@@ -95,7 +95,7 @@ class Offset:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Offset:
-        """Parse an offset that `to_json` wrote; raise InvalidInputError if it is none."""
+        """Parse an offset that `to_json` wrote; raise InvalidInputError for any other value."""
         try:
             return cls(int(values["version"]), int(values["fragment"]), bool(values["snapshot"]))
         except (KeyError, TypeError, ValueError) as error:

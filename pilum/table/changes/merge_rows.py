@@ -401,17 +401,12 @@ class _Merge:
     def _needed(self) -> tuple[list[str], list[str]]:
         """Return the columns of the source and of the table that conditions and values use."""
         read = [name.split(".")[:2] for name in self.clauses.reads]
-        source = {path[1]: None for path in read if path[0] == SOURCE}
-        target = {path[1]: None for path in read if path[0] == TARGET}
-        values = self.clauses.values
-        updates = self.clauses.matched is Matched.UPDATED
-        for name in self.snapshot.schema.names if updates else ():
-            if values is not None:
-                target |= {} if name in values else {name: None}
-            elif name in self.aligned.schema.by_name:
-                source[name] = None
-            else:
-                target[name] = None
+        if self.clauses.matched is Matched.UPDATED:
+            computed = self.clauses.values or {}
+            names = (name for name in self.snapshot.schema.names if name not in computed)
+            read += [[self._side(name), name] for name in names]
+        source = {name: None for side, name in read if side == SOURCE}
+        target = {name: None for side, name in read if side == TARGET}
         return list(source) or self.keys[:1], list(target)
 
     @cached_property
@@ -420,17 +415,19 @@ class _Merge:
         values = self.clauses.values
         return frozenset(self.aligned.schema.names if values is None else values)
 
+    def _side(self, name: str) -> str:
+        """Return the side of a pair that has the new value of a column, unless it is computed."""
+        is_given = self.clauses.values is None and name in self.aligned.schema.by_name
+        return SOURCE if is_given else TARGET
+
     def _values(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
-        names = self.snapshot.schema.names
-        values = self.clauses.values
-        columns = []
-        for name in names:
-            if values is not None and name in values:
-                columns.append(values[name].evaluate(pairs))
-            elif values is None and name in self.aligned.schema.by_name:
-                columns.append(pairs.column(f"{SOURCE}.{name}"))
-            else:
-                columns.append(pairs.column(f"{TARGET}.{name}"))
+        names, computed = self.snapshot.schema.names, self.clauses.values or {}
+        columns = [
+            computed[name].evaluate(pairs)
+            if name in computed
+            else pairs.column(f"{self._side(name)}.{name}")
+            for name in names
+        ]
         return pa.RecordBatch.from_arrays(columns, names)
 
     def _inserted(self, matches: Matches) -> Iterator[pa.RecordBatch]:

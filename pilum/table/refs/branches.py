@@ -88,7 +88,7 @@ class Branch:
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Branch:
-        """Parse the content of a record file; raise CorruptFileError if it is none."""
+        """Parse the content of a record file; raise CorruptFileError if it is no branch record."""
         what = "a branch"
         values = object_in(values, what, where)
         parent, created = values.get("parentBranch"), number_in(values, "createAt", what, where)

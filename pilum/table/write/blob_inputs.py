@@ -120,7 +120,12 @@ def _with_members(blobs: pa.Array, name: str) -> pa.Array:
 
 
 def ingested_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which the bytes at URIs replace the URIs; raise if there are none at one."""
+    """Yield batches in which the bytes at URIs replace the URIs.
+
+    Raises:
+        NotFoundError: If there is no object at a URI.
+        UnsupportedFormatError: If no store supports the scheme of a URI.
+    """
     for batch in batches:
         columns = [
             map_blobs(field, column, _read_uris)
