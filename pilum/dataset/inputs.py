@@ -29,18 +29,9 @@ _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowN
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Open data as a stream of record batches.
+    """Open data as a stream of record batches, cast to a schema if one is given.
 
-    Args:
-        data: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
-            DataFrame; a list of dicts; a dict of columns, where numpy matrices become vectors; an
-            iterable of record batches, of data frames or of dicts (one per row); a LanceDataset, a
-            LanceScanner or anything else with `__arrow_c_stream__`.
-        schema: Schema that the data is cast to. Required for an iterable that may be empty.
-
-    Raises:
-        InvalidInputError: If the data has an unsupported type.
-        SchemaMismatchError: If it cannot be cast to the schema.
+    `pilum.write_dataset` lists the forms of data.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidInputError(f"schema: expected a pyarrow.Schema, found {schema!r}")

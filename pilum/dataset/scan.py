@@ -167,13 +167,6 @@ class Scan:
         """Check keywords and bind them to a version.
 
         Filters always see descriptors of blobs, even if the scan returns their bytes.
-
-        Raises:
-            ColumnNotFoundError: If a named column does not exist.
-            FilterError: If the filter or a computed column cannot be parsed or bound.
-            UnsupportedFeatureError: If a vector or text search is requested.
-            UnknownArgumentError: If a scan has no such argument.
-            InvalidInputError: If any other argument is invalid.
         """
         require_known("scans have", keywords, _KEYWORDS)
         given: dict[str, Any] = {

@@ -236,19 +236,11 @@ def write(
 ) -> Snapshot:
     """Write rows as one new version, unless the table already contains the job.
 
-    Args:
-        store: Store of the table, which may not exist yet.
-        data: The rows; see `pilum.dataset.inputs.to_reader`.
-        schema: Schema that the data is cast to.
-        wanted: How to write.
-        pinned: The version that the write continues; None for the newest.
-        scheme: The naming scheme of manifests of a new table.
+    The table need not exist yet. If it exists, the write continues the version `pinned`, or the
+    newest one.
 
     Returns:
         The new version, or the version that already contains the job.
-
-    Raises:
-        As `write_transaction`; also CommitError if a concurrent commit conflicts with this write.
     """
     done = snapshot_of_job(store, wanted.job)
     if done is not None:
