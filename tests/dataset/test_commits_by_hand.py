@@ -16,7 +16,6 @@ from pilum.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     PilumError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from pilum.fragment import write_fragments
@@ -228,7 +227,7 @@ def test_every_operation_is_read_back_and_committed_again(dataset: LanceDataset)
         (LanceOperation.Clone(True, None, 1, "x", None), InvalidInputError),
         (LanceOperation.Project("a"), InvalidInputError),  # type: ignore[arg-type]
         (LanceOperation.Merge([], "a"), InvalidInputError),
-        (LanceOperation.Rewrite([], ["x"]), UnsupportedFeatureError),  # type: ignore[list-item]
+        (LanceOperation.Rewrite([], ["x"]), InvalidInputError),  # type: ignore[list-item]
         (LanceOperation.CreateIndex(["x"], []), InvalidInputError),  # type: ignore[list-item]
         (LanceOperation.BaseOperation(), InvalidInputError),
         ("append", InvalidInputError),

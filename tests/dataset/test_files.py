@@ -12,6 +12,7 @@ import pilum
 from pilum.errors import (
     CorruptFileError,
     DatasetNotFoundError,
+    IndexNotFoundError,
     InvalidInputError,
     NotFoundError,
     SchemaMismatchError,
@@ -178,17 +179,18 @@ def test_tables_in_memory_are_dropped() -> None:
         pilum.dataset("memory://dropped")
 
 
-def test_what_belongs_to_indices_is_refused(dataset: pilum.LanceDataset) -> None:
+def test_what_is_not_supported_is_refused(dataset: pilum.LanceDataset) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: dataset.create_index("a", "BTREE"),
-        lambda: dataset.index_statistics("i"),
-        lambda: dataset.prewarm_index("i"),
+        lambda: dataset.create_index("a", "IVF_PQ"),
         lambda: dataset.centroids(),
-        lambda: dataset.optimize.optimize_indices(),
+        lambda: dataset.get_ivf_model(),
     ]
     for call in calls:
-        with pytest.raises(UnsupportedFeatureError, match="indices cannot be"):
+        with pytest.raises(UnsupportedFeatureError, match="indices of vectors"):
             call()
+    for missing in (dataset.index_statistics, dataset.prewarm_index):
+        with pytest.raises(IndexNotFoundError, match="no index 'i'"):
+            missing("i")
     with pytest.raises(UnsupportedFeatureError, match="overlays"):
         pilum.LanceOperation.DataOverlay([])
     with pytest.raises(UnsupportedFeatureError, match="MemWAL"):
