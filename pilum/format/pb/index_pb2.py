@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pilum.format.pb import file_pb2 as pilum_dot_format_dot_pb_dot_file__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpilum/format/pb/index.proto\x12\x0epilum.pb.index\x1a\x1apilum/format/pb/file.proto\"\x13\n\x11\x42TreeIndexDetails\"\x14\n\x12\x42itmapIndexDetails\"\x17\n\x15LabelListIndexDetails\"\x13\n\x11NGramIndexDetails\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"\xa7\x06\n\x14InvertedIndexDetails\x12\x1b\n\x0e\x62\x61se_tokenizer\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x15\n\rwith_position\x18\x03 \x01(\x08\x12\x1d\n\x10max_token_length\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x12\n\nlower_case\x18\x05 \x01(\x08\x12\x0c\n\x04stem\x18\x06 \x01(\x08\x12\x19\n\x11remove_stop_words\x18\x07 \x01(\x08\x12\x15\n\rascii_folding\x18\x08 \x01(\x08\x12\x18\n\x10min_ngram_length\x18\t \x01(\r\x12\x18\n\x10max_ngram_length\x18\n \x01(\r\x12\x13\n\x0bprefix_only\x18\x0b \x01(\x08\x12\x17\n\nblock_size\x18\x0c \x01(\rH\x02\x88\x01\x01\x12\x44\n\x0b\x63ode_config\x18\r \x01(\x0b\x32/.pilum.pb.index.InvertedIndexDetails.CodeConfig\x12V\n\x14\x64ocument_granularity\x18\x0e \x01(\x0e\x32\x38.pilum.pb.index.InvertedIndexDetails.DocumentGranularity\x12#\n\x16posting_format_version\x18\x0f \x01(\rH\x03\x88\x01\x01\x1a\xac\x01\n\nCodeConfig\x12\x19\n\x11split_identifiers\x18\x01 \x01(\x08\x12\x1e\n\x11split_on_numerics\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x1e\n\x11preserve_original\x18\x03 \x01(\x08H\x01\x88\x01\x01\x12\x17\n\x0findex_operators\x18\x04 \x01(\x08\x42\x14\n\x12_split_on_numericsB\x14\n\x12_preserve_original\"0\n\x13\x44ocumentGranularity\x12\x07\n\x03ROW\x10\x00\x12\x10\n\x0cLIST_ELEMENT\x10\x01\x42\x11\n\x0f_base_tokenizerB\x13\n\x11_max_token_lengthB\r\n\x0b_block_sizeB\x19\n\x17_posting_format_version\"\x19\n\x17\x42loomFilterIndexDetails\"L\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12*\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x12.pilum.pb.file.Any\"\x13\n\x11RTreeIndexDetails\"\xa9\x01\n\x16MinHashLshIndexDetails\x12\x12\n\nnum_hashes\x18\x01 \x01(\r\x12\x11\n\tnum_bands\x18\x02 \x01(\r\x12\x14\n\x0cshingle_size\x18\x03 \x01(\r\x12\x37\n\ttokenizer\x18\x04 \x01(\x0b\x32$.pilum.pb.index.InvertedIndexDetails\x12\x19\n\x11signature_version\x18\x05 \x01(\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpilum/format/pb/index.proto\x12\x0epilum.pb.index\x1a\x1apilum/format/pb/file.proto\"\x13\n\x11\x42TreeIndexDetails\"\x14\n\x12\x42itmapIndexDetails\"\x17\n\x15LabelListIndexDetails\"\x13\n\x11NGramIndexDetails\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"\xe1\x06\n\x14InvertedIndexDetails\x12\x1b\n\x0e\x62\x61se_tokenizer\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x15\n\rwith_position\x18\x03 \x01(\x08\x12\x1d\n\x10max_token_length\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x12\n\nlower_case\x18\x05 \x01(\x08\x12\x0c\n\x04stem\x18\x06 \x01(\x08\x12\x19\n\x11remove_stop_words\x18\x07 \x01(\x08\x12\x15\n\rascii_folding\x18\x08 \x01(\x08\x12\x18\n\x10min_ngram_length\x18\t \x01(\r\x12\x18\n\x10max_ngram_length\x18\n \x01(\r\x12\x13\n\x0bprefix_only\x18\x0b \x01(\x08\x12\x17\n\nblock_size\x18\x0c \x01(\rH\x02\x88\x01\x01\x12\x44\n\x0b\x63ode_config\x18\r \x01(\x0b\x32/.pilum.pb.index.InvertedIndexDetails.CodeConfig\x12V\n\x14\x64ocument_granularity\x18\x0e \x01(\x0e\x32\x38.pilum.pb.index.InvertedIndexDetails.DocumentGranularity\x12#\n\x16posting_format_version\x18\x0f \x01(\rH\x03\x88\x01\x01\x12 \n\x13json_tokenizer_mode\x18\x10 \x01(\tH\x04\x88\x01\x01\x1a\xac\x01\n\nCodeConfig\x12\x19\n\x11split_identifiers\x18\x01 \x01(\x08\x12\x1e\n\x11split_on_numerics\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x1e\n\x11preserve_original\x18\x03 \x01(\x08H\x01\x88\x01\x01\x12\x17\n\x0findex_operators\x18\x04 \x01(\x08\x42\x14\n\x12_split_on_numericsB\x14\n\x12_preserve_original\"0\n\x13\x44ocumentGranularity\x12\x07\n\x03ROW\x10\x00\x12\x10\n\x0cLIST_ELEMENT\x10\x01\x42\x11\n\x0f_base_tokenizerB\x13\n\x11_max_token_lengthB\r\n\x0b_block_sizeB\x19\n\x17_posting_format_versionB\x16\n\x14_json_tokenizer_mode\"\x19\n\x17\x42loomFilterIndexDetails\"L\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12*\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x12.pilum.pb.file.Any\"\x13\n\x11RTreeIndexDetails\"\xa9\x01\n\x16MinHashLshIndexDetails\x12\x12\n\nnum_hashes\x18\x01 \x01(\r\x12\x11\n\tnum_bands\x18\x02 \x01(\r\x12\x14\n\x0cshingle_size\x18\x03 \x01(\r\x12\x37\n\ttokenizer\x18\x04 \x01(\x0b\x32$.pilum.pb.index.InvertedIndexDetails\x12\x19\n\x11signature_version\x18\x05 \x01(\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,17 +43,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ZONEMAPINDEXDETAILS']._serialized_start=165
   _globals['_ZONEMAPINDEXDETAILS']._serialized_end=320
   _globals['_INVERTEDINDEXDETAILS']._serialized_start=323
-  _globals['_INVERTEDINDEXDETAILS']._serialized_end=1130
-  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_start=826
-  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_end=998
-  _globals['_INVERTEDINDEXDETAILS_DOCUMENTGRANULARITY']._serialized_start=1000
-  _globals['_INVERTEDINDEXDETAILS_DOCUMENTGRANULARITY']._serialized_end=1048
-  _globals['_BLOOMFILTERINDEXDETAILS']._serialized_start=1132
-  _globals['_BLOOMFILTERINDEXDETAILS']._serialized_end=1157
-  _globals['_JSONINDEXDETAILS']._serialized_start=1159
-  _globals['_JSONINDEXDETAILS']._serialized_end=1235
-  _globals['_RTREEINDEXDETAILS']._serialized_start=1237
-  _globals['_RTREEINDEXDETAILS']._serialized_end=1256
-  _globals['_MINHASHLSHINDEXDETAILS']._serialized_start=1259
-  _globals['_MINHASHLSHINDEXDETAILS']._serialized_end=1428
+  _globals['_INVERTEDINDEXDETAILS']._serialized_end=1188
+  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_start=860
+  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_end=1032
+  _globals['_INVERTEDINDEXDETAILS_DOCUMENTGRANULARITY']._serialized_start=1034
+  _globals['_INVERTEDINDEXDETAILS_DOCUMENTGRANULARITY']._serialized_end=1082
+  _globals['_BLOOMFILTERINDEXDETAILS']._serialized_start=1190
+  _globals['_BLOOMFILTERINDEXDETAILS']._serialized_end=1215
+  _globals['_JSONINDEXDETAILS']._serialized_start=1217
+  _globals['_JSONINDEXDETAILS']._serialized_end=1293
+  _globals['_RTREEINDEXDETAILS']._serialized_start=1295
+  _globals['_RTREEINDEXDETAILS']._serialized_end=1314
+  _globals['_MINHASHLSHINDEXDETAILS']._serialized_start=1317
+  _globals['_MINHASHLSHINDEXDETAILS']._serialized_end=1486
 # @@protoc_insertion_point(module_scope)

@@ -33,7 +33,7 @@ class ZoneMapIndexDetails(_message.Message):
     def __init__(self, rows_per_zone: _Optional[int] = ..., use_seeds: bool = ..., has_null_bitmap: bool = ...) -> None: ...
 
 class InvertedIndexDetails(_message.Message):
-    __slots__ = ("base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem", "remove_stop_words", "ascii_folding", "min_ngram_length", "max_ngram_length", "prefix_only", "block_size", "code_config", "document_granularity", "posting_format_version")
+    __slots__ = ("base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem", "remove_stop_words", "ascii_folding", "min_ngram_length", "max_ngram_length", "prefix_only", "block_size", "code_config", "document_granularity", "posting_format_version", "json_tokenizer_mode")
     class DocumentGranularity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ROW: _ClassVar[InvertedIndexDetails.DocumentGranularity]
@@ -66,6 +66,7 @@ class InvertedIndexDetails(_message.Message):
     CODE_CONFIG_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_GRANULARITY_FIELD_NUMBER: _ClassVar[int]
     POSTING_FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    JSON_TOKENIZER_MODE_FIELD_NUMBER: _ClassVar[int]
     base_tokenizer: str
     language: str
     with_position: bool
@@ -81,7 +82,8 @@ class InvertedIndexDetails(_message.Message):
     code_config: InvertedIndexDetails.CodeConfig
     document_granularity: InvertedIndexDetails.DocumentGranularity
     posting_format_version: int
-    def __init__(self, base_tokenizer: _Optional[str] = ..., language: _Optional[str] = ..., with_position: bool = ..., max_token_length: _Optional[int] = ..., lower_case: bool = ..., stem: bool = ..., remove_stop_words: bool = ..., ascii_folding: bool = ..., min_ngram_length: _Optional[int] = ..., max_ngram_length: _Optional[int] = ..., prefix_only: bool = ..., block_size: _Optional[int] = ..., code_config: _Optional[_Union[InvertedIndexDetails.CodeConfig, _Mapping]] = ..., document_granularity: _Optional[_Union[InvertedIndexDetails.DocumentGranularity, str]] = ..., posting_format_version: _Optional[int] = ...) -> None: ...
+    json_tokenizer_mode: str
+    def __init__(self, base_tokenizer: _Optional[str] = ..., language: _Optional[str] = ..., with_position: bool = ..., max_token_length: _Optional[int] = ..., lower_case: bool = ..., stem: bool = ..., remove_stop_words: bool = ..., ascii_folding: bool = ..., min_ngram_length: _Optional[int] = ..., max_ngram_length: _Optional[int] = ..., prefix_only: bool = ..., block_size: _Optional[int] = ..., code_config: _Optional[_Union[InvertedIndexDetails.CodeConfig, _Mapping]] = ..., document_granularity: _Optional[_Union[InvertedIndexDetails.DocumentGranularity, str]] = ..., posting_format_version: _Optional[int] = ..., json_tokenizer_mode: _Optional[str] = ...) -> None: ...
 
 class BloomFilterIndexDetails(_message.Message):
     __slots__ = ()

@@ -17,7 +17,7 @@ from typing import Any, Self
 from google.protobuf.message import DecodeError
 
 from pilum.arguments import require_count, require_known
-from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA
 
@@ -169,6 +169,7 @@ class InvertedParameters:
 
         Raises:
             CorruptFileError: If it is damaged.
+            UnsupportedFeatureError: If it needs something that is not supported.
             InvalidInputError: If a value is not supported.
         """
         try:
@@ -177,6 +178,7 @@ class InvertedParameters:
             raise CorruptFileError(f"parameters of a full-text index: {error}") from error
         if not isinstance(stored, dict):
             raise CorruptFileError(f"parameters of a full-text index: {stored!r}")
+        _require_json_mode(stored.get("json_tokenizer_mode"))
         values = {name: stored[name] for name in _STORED if name in stored}
         words = values.get("custom_stop_words")
         if isinstance(words, list):
@@ -198,6 +200,7 @@ class InvertedParameters:
 
         Raises:
             CorruptFileError: If they are damaged.
+            UnsupportedFeatureError: If they need something that is not supported.
             InvalidInputError: If a value is not supported.
         """
         try:
@@ -205,6 +208,7 @@ class InvertedParameters:
             language = json.loads(details.language or '"English"')
         except (DecodeError, ValueError) as error:
             raise CorruptFileError(f"details of a full-text index: {error}") from error
+        _require_json_mode(details.json_tokenizer_mode or None)
         has = details.HasField
         element = details.document_granularity == details.LIST_ELEMENT
         version = details.posting_format_version if has("posting_format_version") else 1
@@ -326,6 +330,13 @@ def _require_base(base: str) -> None:
         )
     if base not in _BASES:
         raise InvalidInputError(f"base_tokenizer: {base!r} is none of {', '.join(_BASES)}")
+
+
+def _require_json_mode(mode: object) -> None:
+    if mode not in (None, "single_document"):
+        raise UnsupportedFeatureError(
+            f"json_tokenizer_mode {mode!r}: only documents that are not flattened are supported"
+        )
 
 
 def _checked(name: str, value: Any, failure: type[Exception] = InvalidInputError) -> Any:

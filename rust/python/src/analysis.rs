@@ -116,6 +116,11 @@ impl TextAnalyzer {
         })))
     }
 
+    /// The tokens of one short text and their positions.
+    fn words(&self, text: &str) -> PyResult<Vec<(String, u32)>> {
+        self.0.words(text).map_err(impossible)
+    }
+
     /// Offsets and bytes of the tokens, their positions, and the number of tokens at the end of
     /// each document.
     #[allow(clippy::type_complexity, clippy::needless_pass_by_value)]
@@ -270,6 +275,16 @@ impl TokenSet {
         let (offsets, data) = (offsets.view()?, slice(&data)?);
         let found = py.detach(|| self.0.find_all(offsets, data));
         Ok(found.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+    }
+
+    /// The numbers of a few tokens; -1 for those that are not there.
+    fn numbers(&self, py: Python<'_>, words: Vec<String>) -> PyResult<Vec<i64>> {
+        let number = |word: String| {
+            let found = self.0.find(word.as_bytes())?;
+            Ok(found.map_or(-1, i64::from))
+        };
+        let found: Result<Vec<i64>, _> = words.into_iter().map(number).collect();
+        found.map_err(|error| corrupt(py, &error))
     }
 
     /// The tokens that are similar to words, given as (word, distance, prefix bytes), at most

@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
-from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentError
+from pilum.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    UnknownArgumentError,
+    UnsupportedFeatureError,
+)
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.parameters import TYPE_URL, InvertedParameters
 
@@ -67,6 +72,15 @@ def test_what_old_versions_stored() -> None:
     assert InvertedParameters.from_json('{"lance_tokenizer":null}') == InvertedParameters()
     code = index_pb2.InvertedIndexDetails(base_tokenizer="code", min_ngram_length=3)
     assert InvertedParameters.from_details(code.SerializeToString()).preserve_original
+
+
+def test_flattened_json_of_newer_versions_is_refused() -> None:
+    mode = "flattened_sub_docs"
+    with pytest.raises(UnsupportedFeatureError, match=mode):
+        InvertedParameters.from_json(f'{{"json_tokenizer_mode":"{mode}"}}')
+    details = index_pb2.InvertedIndexDetails(json_tokenizer_mode=mode)
+    with pytest.raises(UnsupportedFeatureError, match=mode):
+        InvertedParameters.from_details(details.SerializeToString())
 
 
 def test_the_format_version_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,7 @@ def test_lookups(words: list[str], asked: list[str]) -> None:
     found = token_set(words).find(pa.array([*asked, *words], pa.large_string()))
     known = {word: number for number, word in enumerate(words)}
     assert found.tolist() == [known.get(word, -1) for word in [*asked, *words]]
+    assert token_set(words).ids(asked) == [known.get(word, -1) for word in asked]
 
 
 @given(WORDS, st.text("abné中", max_size=5), st.integers(0, 3), st.integers(0, 7))

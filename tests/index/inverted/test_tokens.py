@@ -104,6 +104,7 @@ def test_json_in_its_binary_form() -> None:
 def test_queries_of_texts() -> None:
     found = analyzer("simple").query("quick the Foxes")
     assert per_document(found) == [[("fox", 2), ("quick", 0)]]
+    assert analyzer("simple").words("quick the Foxes") == [("quick", 0), ("fox", 2)]
     found = analyzer("simple").split("Größe der RUNNING")
     assert found.tokens.to_pylist() == ["Größe", "der", "RUNNING"]
 
@@ -116,6 +117,8 @@ def test_queries_of_json() -> None:
     for wrong in ("a", "a,b", "a,float,1", "a,str,x;"):
         with pytest.raises(InvalidInputError, match="Invalid triple"):
             analyzer("json").query(wrong)
+        with pytest.raises(InvalidInputError, match="Invalid triple"):
+            analyzer("json").words(wrong)
 
 
 def test_what_is_no_document() -> None:

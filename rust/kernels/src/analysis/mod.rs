@@ -72,21 +72,43 @@ impl Analyzer {
         };
         documents.each(|document| {
             if let Some(text) = document {
-                self.pieces(text, &mut |piece: Piece<'_>, position| {
-                    let Some(token) = self.token(piece) else {
-                        return Ok(false);
-                    };
-                    made.data.extend_from_slice(piece.prefix.as_bytes());
+                self.each_token(text, |prefix, token, position| {
+                    made.data.extend_from_slice(prefix.as_bytes());
                     made.data.extend_from_slice(token.as_bytes());
                     made.offsets.push(signed(made.data.len(), "tokens")?);
                     made.positions.push(position);
-                    Ok(true)
+                    Ok(())
                 })?;
             }
             made.ends.push(signed(made.positions.len(), "tokens")?);
             Ok(())
         })?;
         Ok(made)
+    }
+
+    /// The tokens of one document and their positions.
+    pub fn words(&self, text: &str) -> Result<Vec<(String, u32)>> {
+        let mut words = Vec::new();
+        self.each_token(text, |prefix, token, position| {
+            words.push((format!("{prefix}{token}"), position));
+            Ok(())
+        })?;
+        Ok(words)
+    }
+
+    /// Hands the tokens of one document, each after its prefix, to `take`.
+    fn each_token(
+        &self,
+        text: &str,
+        mut take: impl FnMut(&str, &str, u32) -> Result<()>,
+    ) -> Result<()> {
+        self.pieces(text, &mut |piece: Piece<'_>, position| {
+            let token = self.token(piece);
+            if let Some(token) = &token {
+                take(piece.prefix, token, position)?;
+            }
+            Ok(token.is_some())
+        })
     }
 
     /// Hands the pieces of one document to `sink`.
@@ -167,9 +189,12 @@ mod tests {
         let numbers = dictionary.add((0..offsets.count()).map(|row| Ok(token(row))));
         assert_eq!(numbers.unwrap(), numbered.tokens);
         assert_eq!(numbered.positions, made.positions);
+        let words = analyzer.words(text).unwrap();
         let text = |row| String::from_utf8(token(row).to_vec()).unwrap();
         let tokens = (0..offsets.count()).map(text);
-        tokens.zip(made.positions.iter().copied()).collect()
+        let found: Vec<_> = tokens.zip(made.positions.iter().copied()).collect();
+        assert_eq!(found, words);
+        found
     }
 
     #[test]
