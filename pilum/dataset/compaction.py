@@ -123,13 +123,7 @@ class CompactionTask:
 
     def json(self) -> str:
         """Return the task as JSON."""
-        return jsons.dumps(
-            {
-                "task": _task_json(self.sources),
-                "read_version": self.read_version,
-                "options": _options_json(self.options),
-            }
-        )
+        return _to_json("task", _task_json(self.sources), self.read_version, self.options)
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
@@ -138,10 +132,8 @@ class CompactionTask:
         Raises:
             InvalidInputError: If the text has another form.
         """
-        values = _values(json, "task", "read_version", "options")
-        return CompactionTask(
-            _read_version(values), _sources(values["task"]), _options_from_json(values["options"])
-        )
+        task, version, options = _from_json(json, "task")
+        return CompactionTask(version, _sources(task), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +156,8 @@ class CompactionPlan:
 
     def json(self) -> str:
         """Return the plan as JSON."""
-        return jsons.dumps(
-            {
-                "tasks": [_task_json(task.sources) for task in self.tasks],
-                "read_version": self.read_version,
-                "options": _options_json(self.options),
-            }
-        )
+        tasks = [_task_json(task.sources) for task in self.tasks]
+        return _to_json("tasks", tasks, self.read_version, self.options)
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
@@ -179,12 +166,11 @@ class CompactionPlan:
         Raises:
             InvalidInputError: If the text has another form.
         """
-        values = _values(json, "tasks", "read_version", "options")
-        version, options = _read_version(values), _options_from_json(values["options"])
-        if not isinstance(values["tasks"], list):
+        tasks, version, options = _from_json(json, "tasks")
+        if not isinstance(tasks, list):
             raise InvalidInputError(f"not a plan: {json:.200}")
-        tasks = [CompactionTask(version, _sources(task), options) for task in values["tasks"]]
-        return CompactionPlan(version, tasks, options)
+        planned = [CompactionTask(version, _sources(task), options) for task in tasks]
+        return CompactionPlan(version, planned, options)
 
     def __repr__(self) -> str:
         return (
@@ -509,6 +495,18 @@ def _num_files(fragment: Fragment) -> int:
 
 def _task_json(fragments: Iterable[Fragment]) -> dict[str, Any]:
     return {"fragments": [fragment.to_json() for fragment in fragments]}
+
+
+def _to_json(kind: str, value: Any, version: int, options: Options) -> str:
+    """Return a plan or a task as JSON."""
+    values = {kind: value, "read_version": version, "options": _options_json(options)}
+    return jsons.dumps(values)
+
+
+def _from_json(text: str, kind: str) -> tuple[Any, int, Options]:
+    """Return what `_to_json` was given."""
+    values = _values(text, kind, "read_version", "options")
+    return values[kind], _read_version(values), _options_from_json(values["options"])
 
 
 def _values(text: str, *names: str) -> dict[str, Any]:
