@@ -36,6 +36,7 @@ __all__ = [
     "storage_type",
     "taken",
     "with_dictionaries_as",
+    "with_members",
     "with_quiet_nans",
     "without_null_values",
     "without_nulls",
@@ -66,17 +67,9 @@ def storage_type(arrow: pa.DataType) -> pa.DataType:
     """Return the type with storage in place of extension types, and no metadata, at any depth."""
     if isinstance(arrow, pa.BaseExtensionType):
         return storage_type(arrow.storage_type)
-    if pt.is_struct(arrow):
-        return pa.struct([_storage_field(member) for member in arrow])
-    if pt.is_list(arrow):
-        return pa.list_(_storage_field(arrow.value_field))
-    if pt.is_large_list(arrow):
-        return pa.large_list(_storage_field(arrow.value_field))
-    if pt.is_fixed_size_list(arrow):
-        return pa.list_(_storage_field(arrow.value_field), arrow.list_size)
     if pt.is_map(arrow):
         return pa.map_(_storage_field(arrow.key_field), _storage_field(arrow.item_field))
-    return arrow
+    return with_members(arrow, _storage_field)
 
 
 def _storage_field(field: pa.Field) -> pa.Field:
@@ -84,6 +77,22 @@ def _storage_field(field: pa.Field) -> pa.Field:
 
 
 Rows = TypeVar("Rows", pa.Array, pa.ChunkedArray, pa.RecordBatch)
+
+
+def with_members(arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+    """Return a nested type with changed fields below it, and any other type as it is."""
+    if pt.is_struct(arrow):
+        return pa.struct([change(member) for member in arrow])
+    if pt.is_list(arrow):
+        return pa.list_(change(arrow.value_field))
+    if pt.is_large_list(arrow):
+        return pa.large_list(change(arrow.value_field))
+    if pt.is_fixed_size_list(arrow):
+        return pa.list_(change(arrow.value_field), arrow.list_size)
+    if pt.is_map(arrow):
+        key, item = change(arrow.key_field), change(arrow.item_field)
+        return pa.map_(key, item, keys_sorted=arrow.keys_sorted)
+    return arrow
 
 
 def taken(rows: Rows, places: pa.Array) -> Rows:
@@ -164,17 +173,9 @@ def with_dictionaries_as(
     """Return the type with other types in place of dictionaries, at any depth."""
     if pt.is_dictionary(kind):
         return other(kind)
-    if not has_dictionaries(kind):
-        return kind
-    fields = [kind.field(i) for i in range(kind.num_fields)]
-    fields = [field.with_type(with_dictionaries_as(field.type, other)) for field in fields]
-    if pt.is_struct(kind):
-        return pa.struct(fields)
-    if pt.is_map(kind):
-        return pa.map_(*fields[0].type)
-    if pt.is_fixed_size_list(kind):
-        return pa.list_(fields[0], kind.list_size)
-    return pa.list_(fields[0]) if pt.is_list(kind) else pa.large_list(fields[0])
+    return with_members(
+        kind, lambda field: field.with_type(with_dictionaries_as(field.type, other))
+    )
 
 
 def without_null_values(array: pa.DictionaryArray) -> pa.DictionaryArray:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays import retyped
+from pilum.arrays import retyped, with_members
 from pilum.blocks import list_items
 from pilum.container.open import open_file
 from pilum.errors import (
@@ -187,26 +187,9 @@ def without_views(arrow: pa.DataType) -> pa.DataType:
         return pa.string()
     if arrow == pa.binary_view():
         return pa.binary()
-    if pt.is_struct(arrow):
-        members = [arrow.field(index) for index in range(arrow.num_fields)]
-        return pa.struct([item.with_type(without_views(item.type)) for item in members])
-    if pt.is_list(arrow) or pt.is_large_list(arrow):
-        make = pa.list_ if pt.is_list(arrow) else pa.large_list
-        item = arrow.value_field
-        return make(item.with_type(without_views(item.type)))
-    if pt.is_fixed_size_list(arrow):
-        item = arrow.value_field
-        return pa.list_(item.with_type(without_views(item.type)), arrow.list_size)
-    if pt.is_map(arrow):
-        key, item = arrow.key_field, arrow.item_field
-        return pa.map_(
-            key.with_type(without_views(key.type)),
-            item.with_type(without_views(item.type)),
-            keys_sorted=arrow.keys_sorted,
-        )
     if pt.is_dictionary(arrow):
         return pa.dictionary(arrow.index_type, without_views(arrow.value_type), arrow.ordered)
-    return arrow
+    return with_members(arrow, lambda field: field.with_type(without_views(field.type)))
 
 
 def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
