@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.blocks import integers
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.coerce import (
     Typed,
@@ -39,6 +41,7 @@ from pilum.expressions.nodes import (
     Distinct,
     Expression,
     InList,
+    InSet,
     IsNull,
     IsTruth,
     Like,
@@ -48,6 +51,7 @@ from pilum.expressions.nodes import (
     Or,
     references,
 )
+from pilum.expressions.quick import quick_parse
 from pilum.expressions.types import (
     FALSE,
     TRUE,
@@ -56,6 +60,7 @@ from pilum.expressions.types import (
     is_temporal,
     is_text,
     scalar_of,
+    texts_of,
 )
 from pilum.format.meta_columns import META_COLUMNS
 
@@ -125,9 +130,11 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
 def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
     if not isinstance(text, str):
         raise FilterError(f"{_MEANT[what]}, not {type(text).__name__}")
-    from pilum.expressions.parse import parse
+    tree = quick_parse(text)
+    if tree is None:
+        from pilum.expressions.parse import parse
 
-    tree = parse(text, what)
+        tree = parse(text, what)
     return _Binder(schema).bind(_condition(tree) if what == "filter" else tree)
 
 
@@ -264,6 +271,8 @@ class _Binder:
 
     def _in(self, node: InList) -> Typed:
         operand = self.bind(node.operand)
+        if isinstance(operand.node, Column) and (values := _plain_items(node, operand.type)):
+            return Typed(InSet(operand.node, values, has_null=False), pa.bool_())
         items = [self.bind(item) for item in node.items]
         for item in {item.type: item for item in items}.values():
             align([operand, item])  # only to reject values that cannot be compared
@@ -319,6 +328,24 @@ class _Binder:
             arguments = list_operands(*arguments) if len(arguments) == 2 else arguments
         bound = Call(name, tuple(argument.node for argument in arguments))
         return Typed(bound, _result_type(bound, [argument.type for argument in arguments]))
+
+
+def _plain_items(node: InList, arrow: pa.DataType) -> pa.Array | None:
+    """Return the items if all of them are small integers or texts, as is the column; else None.
+
+    Binding long lists item by item would take longer than a lookup of the items.
+    """
+    values = [item.value for item in node.items if isinstance(item, Literal)]
+    kinds = set(map(type, values))
+    if len(values) == len(node.items) and kinds == {int} and pt.is_integer(arrow):
+        found = np.array(values)
+        limits = np.iinfo(arrow.to_pandas_dtype())
+        if found.dtype == np.int64:
+            is_held = (found >= limits.min) & (found <= limits.max)
+            return integers(found[is_held].astype(limits.dtype))
+    if len(values) == len(node.items) and kinds == {str} and pt.is_string(arrow):
+        return texts_of([str(value) for value in values])
+    return None
 
 
 def _is_empty_list(argument: Typed) -> bool:

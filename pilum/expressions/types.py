@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ __all__ = [
     "is_text",
     "scalar_of",
     "sql_type",
+    "texts_of",
 ]
 
 _SQL_TYPES: dict[str, pa.DataType] = {
@@ -196,6 +198,14 @@ def array_of(scalars: Sequence[pa.Scalar], arrow: pa.DataType) -> pa.Array:
     if not scalars:
         return pa.nulls(0, arrow)
     return pa.concat_arrays([pa.repeat(one, 1) for one in scalars])
+
+
+def texts_of(values: Sequence[str]) -> pa.Array:
+    """Return an array of texts."""
+    encoded = [value.encode() for value in values]
+    offsets = struct.pack(f"<{len(encoded) + 1}i", *accumulate(map(len, encoded), initial=0))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def _casts_alike(source: pa.DataType, target: pa.DataType) -> bool:
