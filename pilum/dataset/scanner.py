@@ -214,7 +214,9 @@ class LanceScanner:
             f"elapsed={times['elapsed'] / 1e6:.3f}ms, requests={cost.requests}, "
             f"bytes_read={cost.bytes_read}"
         )
-        steps = self.explain_plan().splitlines()
+        steps = _explained(
+            self._source, self._options, self._scan, verbose=False, analyzed=True
+        ).splitlines()
         return "\n".join([head, *(f"  {step}" for step in steps)])
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -397,9 +399,15 @@ _NAMES |= {name: name for name in _RENAMED.values()}
 """The names that `apply_defaults` accepts, and the scan arguments that they set."""
 
 
-def _explained(snapshot: Snapshot, options: ScanOptions, wanted: Scan, verbose: bool) -> str:
+def _explained(
+    snapshot: Snapshot,
+    options: ScanOptions,
+    wanted: Scan,
+    verbose: bool,
+    analyzed: bool = False,
+) -> str:
     """Return the steps of a scan that reads with `options` as text."""
-    steps = list(_steps(snapshot, options, wanted))
+    steps = [*_steps(snapshot, options, wanted), *_searches(snapshot, options, wanted, analyzed)]
     if verbose:
         steps += [
             f"File: {file.path} of fragment {fragment.id}, {fragment.num_rows} rows"
@@ -429,6 +437,21 @@ def _steps(snapshot: Snapshot, options: ScanOptions, wanted: Scan) -> Iterator[s
         f"{'' if order else _window(options)}, {len(fragments)} of {len(manifest.fragments)} "
         f"fragments, {sum(one.num_rows for one in fragments)} rows"
     )
+
+
+def _searches(
+    snapshot: Snapshot, options: ScanOptions, wanted: Scan, analyzed: bool
+) -> Iterator[str]:
+    """Yield the step that searches indices, if there is one."""
+    if options.filter is None or wanted.with_deleted or not snapshot.manifest.index_section:
+        return
+    from pilum.table.indices.describing import described_coverage, described_plan, described_search
+    from pilum.table.indices.selecting import plan_of
+
+    plan = plan_of(snapshot, options, wanted.indices) if wanted.indices.is_allowed else None
+    if plan is not None:
+        counts = described_search(snapshot, plan) if analyzed else ""
+        yield f"ScalarIndexQuery: query={described_plan(plan)}, {described_coverage(plan)}{counts}"
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> list[Fragment]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.blocks import integers
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.coerce import (
     Typed,
@@ -55,6 +54,7 @@ from pilum.expressions.quick import quick_parse
 from pilum.expressions.types import (
     FALSE,
     TRUE,
+    integers_of,
     is_binary,
     is_number,
     is_temporal,
@@ -342,7 +342,7 @@ def _plain_items(node: InList, arrow: pa.DataType) -> pa.Array | None:
         limits = np.iinfo(arrow.to_pandas_dtype())
         if found.dtype == np.int64:
             is_held = (found >= limits.min) & (found <= limits.max)
-            return integers(found[is_held].astype(limits.dtype))
+            return integers_of(found[is_held].astype(limits.dtype), arrow)
     if len(values) == len(node.items) and kinds == {str} and pt.is_string(arrow):
         return texts_of([str(value) for value in values])
     return None

@@ -20,8 +20,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from pilum.errors import FilterError
 
@@ -31,6 +33,7 @@ __all__ = [
     "array_of",
     "as_decimal",
     "common_type",
+    "integers_of",
     "is_binary",
     "is_number",
     "is_temporal",
@@ -198,6 +201,11 @@ def array_of(scalars: Sequence[pa.Scalar], arrow: pa.DataType) -> pa.Array:
     if not scalars:
         return pa.nulls(0, arrow)
     return pa.concat_arrays([pa.repeat(one, 1) for one in scalars])
+
+
+def integers_of(values: NDArray[np.integer], arrow: pa.DataType) -> pa.Array:
+    """Return an array of integers, which have the width of `arrow`."""
+    return pa.Array.from_buffers(arrow, len(values), [None, pa.py_buffer(values)])
 
 
 def texts_of(values: Sequence[str]) -> pa.Array:
