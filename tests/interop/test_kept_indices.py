@@ -33,7 +33,7 @@ COLUMNS: dict[str, tuple[str, list[str]]] = {
     "BLOOMFILTER": ("number", ["number = 31", "number IN (1, 31, 52, 70)"]),
     "NGRAM": ("text", ["contains(text, 'ord1')", "contains(text, '12')"]),
 }
-KINDS = ["BTREE", "ZONEMAP", "BLOOMFILTER", "NGRAM"]
+KINDS = [*COLUMNS]
 PARAMETERS: dict[str, dict[str, Any]] = {
     "BTREE": {"zone_size": 8},
     "ZONEMAP": {"rows_per_zone": 5},

@@ -79,8 +79,7 @@ def remap_indices(snapshot: Snapshot, moves: Sequence[Move]) -> Remap:
 
 
 def _needs_files(segment: Segment) -> bool:
-    has_addresses = segment.references is References.ADDRESSES
-    return has_addresses and not segment.entry.message.covering_fields
+    return segment.references is References.ADDRESSES
 
 
 def _rewritten(snapshot: Snapshot, segment: Segment, moved: MovedRows) -> list[RewrittenIndex]:

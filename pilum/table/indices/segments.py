@@ -30,7 +30,7 @@ from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index, IndexType, Part, References
 from pilum.index.files import IndexFolder
-from pilum.index.queries import Query
+from pilum.index.queries import Between, IsNull, Query
 from pilum.index.registry import index_type_of, index_type_of_files
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
 from pilum.table.model.base_paths import index_place
@@ -65,6 +65,7 @@ class Segment:
         references: What identifies a row in its files.
         fragments: The existing fragments that it covers.
         sizes: The number of physical rows of each of them.
+        num_rows: The number of live rows of all of them.
     """
 
     entry: IndexSegment
@@ -72,6 +73,7 @@ class Segment:
     references: References
     fragments: BitMap
     sizes: tuple[int, ...]
+    num_rows: int
 
     @classmethod
     def of(
@@ -86,7 +88,9 @@ class Segment:
         found = [one for one in snapshot.manifest.fragments if one.id in covered]
         sizes = {int(one.id): one.physical_rows for one in found}
         fragments = BitMap(sizes)
-        return cls(entry, type, references, fragments, tuple(sizes[one] for one in fragments))
+        num_rows = sum(one.num_rows for one in found)
+        ordered = tuple(sizes[one] for one in fragments)
+        return cls(entry, type, references, fragments, ordered, num_rows)
 
     def reduced(self, snapshot: Snapshot, gone: BitMap) -> Segment:
         """Return the segment as if it did not cover some fragments."""
@@ -226,7 +230,8 @@ class OpenSegment:
 def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
     """Return the segments of a version that can be used, in the order of the manifest.
 
-    Segments of unknown types and versions are left out, and those whose coverage is unknown.
+    Left out are segments of unknown types and versions, of several columns, and those whose
+    coverage is unknown.
 
     Raises:
         CorruptFileError: If an entry of the manifest is damaged.
@@ -297,7 +302,7 @@ def open_segment(snapshot: Snapshot, segment: Segment) -> OpenSegment:
 
     Raises:
         NotFoundError: If a file is missing.
-        CorruptFileError: If a file is damaged.
+        CorruptFileError: If a file is damaged, or has fewer rows than the segment covers.
     """
     cache, key = snapshot.session.indices, _key(snapshot, segment.entry)
     index: Index | None = cache.get(key)
@@ -307,7 +312,37 @@ def open_segment(snapshot: Snapshot, segment: Segment) -> OpenSegment:
             folder_of(snapshot, segment.entry), message.index_details.value, message.index_version
         )
         index = cache.put_if_absent(key, opened, opened.size_bytes)
-    return OpenSegment(snapshot, segment, index, moved_rows(snapshot))
+    found = OpenSegment(snapshot, segment, index, moved_rows(snapshot))
+    _require_complete(found)
+    return found
+
+
+def _require_complete(opened: OpenSegment) -> None:
+    """Check that a segment contains all rows that it covers, if it may be one that does not.
+
+    If an index is rewritten at once by the reference after a compaction whose moves were recorded,
+    the recorded moves are ignored. The index then finds no rows of the fragments that it covers.
+
+    Raises:
+        CorruptFileError: If rows are missing.
+    """
+    segment, moved, cache = opened.segment, opened.moved, opened.snapshot.session.indices
+    if moved is None or segment.references is not References.ADDRESSES:
+        return
+    if not segment.fragments - moved.new_fragments:
+        return
+    key = ("complete", _key(opened.snapshot, segment.entry), segment.fragments.serialize())
+    if cache.get(key):
+        return
+    answers = [opened.search(query) for query in (Between(), IsNull())]
+    if all(answer is not None and answer.is_exact for answer in answers):
+        num_rows = sum(answer.rows.num_listed for answer in answers if answer is not None)
+        if num_rows < segment.num_rows:
+            raise CorruptFileError(
+                f"the index finds {num_rows} of the {segment.num_rows} rows that it covers",
+                f"index {segment.name!r}, segment {segment.entry.uuid}",
+            )
+    cache.put(key, True, len(key[-1]))
 
 
 def folder_of(snapshot: Snapshot, entry: IndexSegment) -> IndexFolder:
@@ -360,7 +395,8 @@ def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:
     """
     covered = entry.fragments
     type = None if is_system_index(entry.message) else type_of_segment(snapshot, entry)
-    if type is None or covered is None or not entry.field_ids:
+    is_plain = len(entry.field_ids) == 1 and not entry.message.covering_fields
+    if type is None or covered is None or not is_plain:
         return None
     references = type.references_of(entry.message.index_version)
     if references is None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from table.indices.value_index import FILE, addresses, is_in, listed
 
 import pilum
+from pilum.errors import UnsupportedFeatureError
 from pilum.index.queries import IsNull, StartsWith
 from pilum.table.indices.segments import OpenSegment, open_segments, segments
 from pilum.table.read.session import Session
@@ -149,3 +152,18 @@ def test_unknown_types_and_versions_are_left_alone(tmp_path: Path) -> None:
     dataset = pilum.LanceDataset.commit(dataset.uri, operation, read_version=dataset.version)
     assert [one.type.name for one in opened(dataset)] == ["VALUES"]
     assert found(dataset, 9) == [addresses((1, 3))]
+
+
+def test_segments_of_several_columns_are_left_alone(tmp_path: Path) -> None:
+    dataset = made(tmp_path)
+    entry = pilum.Index.from_table(segments(dataset.snapshot)[0].entry)
+    changes: list[dict[str, Any]] = [{"fields": [0, 1]}, {"covering_fields": [1]}]
+    for change in changes:
+        changed = replace(entry, **change)
+        operation = pilum.LanceOperation.CreateIndex([changed], [])
+        dataset = pilum.LanceDataset.commit(dataset.uri, operation, read_version=dataset.version)
+        assert opened(dataset) == []
+        dataset.insert(pa.table({"a": [0], "b": [0]}))
+        dataset.optimize.optimize_indices()
+        with pytest.raises(UnsupportedFeatureError, match="'a_idx' of type Values"):
+            dataset.optimize.optimize_indices(index_names=["a_idx"])
