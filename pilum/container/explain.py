@@ -68,7 +68,7 @@ def explain_page(
     encoded: EncodedPage | None = None,
 ) -> PageExplanation:
     """Explain one page of a file since version 2.1, or one that a writer has encoded."""
-    page = describe_page(layout, stored)
+    page = describe_page(layout, stored.num_rows, len(stored.buffers))
     sizes = tuple(size for _, size in stored.buffers)
     rows = stored.first_row, stored.num_rows
     found = explained(file, column, kind, number, rows, page, sizes)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.cache import CacheSlot
-from pilum.encodings.notation import encoding_text
+from pilum.encodings.describe import encoding_text
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pilum.encodings.describe import PageDescription
-from pilum.encodings.notation import encoding_text
+from pilum.encodings.describe import PageDescription, encoding_text
 from pilum.encodings.v2_0.base import ArrayEncoding
 from pilum.encodings.v2_0.binary import Binary
 from pilum.encodings.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
