@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -283,3 +283,106 @@ class TrigramPostings:
     def __new__(cls) -> Self: ...
     def add(self, offsets: Offsets, data: Bytes, rows: NDArray[np.uint64]) -> None: ...
     def finish(self) -> tuple[NDArray[np.uint32], Bytes, NDArray[np.int64]]: ...
+
+BinaryLists: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64], Bytes]
+StreamArrays: TypeAlias = tuple[
+    bool, NDArray[np.int64], Bytes, NDArray[np.int32], NDArray[np.uint32]
+]
+PieceArrays: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], Bytes]
+PositionArrays: TypeAlias = StreamArrays | PieceArrays
+
+class PostingLayout:
+    def __new__(cls, block_size: int, fixed_tail: bool) -> Self: ...
+
+class Entries:
+    @staticmethod
+    def group(
+        batches: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint32] | None, NDArray[np.int64]]],
+        num_tokens: int,
+    ) -> Entries: ...
+    @staticmethod
+    def read(
+        postings: BinaryLists,
+        lengths: NDArray[np.uint32],
+        layout: PostingLayout,
+        num_documents: int,
+        positions: PositionArrays | None = None,
+    ) -> Entries: ...
+    @staticmethod
+    def join(
+        sources: Sequence[tuple[NDArray[np.uint32], Entries, NDArray[np.uint32]]],
+        num_tokens: int,
+        with_positions: bool,
+    ) -> Entries: ...
+    @property
+    def ends(self) -> NDArray[np.int64]: ...
+    @property
+    def documents(self) -> NDArray[np.uint32]: ...
+    @property
+    def frequencies(self) -> NDArray[np.uint32]: ...
+    @property
+    def positions(self) -> NDArray[np.uint32]: ...
+    def write(
+        self,
+        tokens: tuple[int, int],
+        lengths: NDArray[np.uint32],
+        norms: NDArray[np.float32],
+        layout: PostingLayout,
+        positions: str,
+    ) -> dict[str, Any]: ...
+
+class Posting:
+    def __new__(
+        cls,
+        layout: PostingLayout,
+        count: int,
+        row: int,
+        postings: BinaryLists,
+        norms: NDArray[np.float32],
+        positions: PositionArrays | None = None,
+    ) -> Self: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def has_positions(self) -> bool: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+class Clause:
+    @staticmethod
+    def token(list: Posting, idf: float) -> Clause: ...
+    @staticmethod
+    def any(of: Sequence[Clause]) -> Clause: ...
+    @staticmethod
+    def all(of: Sequence[Clause]) -> Clause: ...
+    @staticmethod
+    def phrase(words: Sequence[tuple[Posting, float, int]], slop: int) -> Clause: ...
+    @staticmethod
+    def boolean(
+        must: Sequence[Clause], should: Sequence[Clause], must_not: Sequence[Clause]
+    ) -> Clause: ...
+    def scaled(self, factor: float) -> Clause: ...
+    def less(self, negative: Clause, factor: float) -> Clause: ...
+    def search(
+        self,
+        norms: NDArray[np.float32],
+        k: int | None = None,
+        allowed: DocumentSet | None = None,
+        floor: float = ...,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+
+class DocumentSet:
+    def __new__(
+        cls,
+        references: NDArray[np.uint64],
+        order: NDArray[np.uint32] | None,
+        listed: NDArray[np.uint64],
+        is_complement: bool,
+    ) -> Self: ...
+    @property
+    def count(self) -> int: ...
+
+def bm25_idf(num_documents: int, documents_with_it: int) -> float: ...
+def bm25_norms(
+    lengths: NDArray[np.uint32], num_documents: int, num_tokens: int, rounds: bool
+) -> NDArray[np.float32]: ...

@@ -122,9 +122,9 @@ class IndexType(ABC, Generic[ThisIndex]):
     references: ClassVar[References]
     files: ClassVar[tuple[str, ...]] = ()
 
-    def index_version(self, *, has_stable_row_ids: bool) -> int:
-        """Return the version of the index format that new segments have."""
-        del has_stable_row_ids
+    def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
+        """Return the version of the index format that new segments with these details have."""
+        del details, has_stable_row_ids
         return 0
 
     def references_of(self, index_version: int) -> References | None:

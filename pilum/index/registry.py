@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
+from pilum.index.inverted.inverted import INVERTED
 from pilum.index.scalar.bitmap import BITMAP
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
@@ -26,6 +27,7 @@ _TYPES: tuple[IndexType[Any], ...] = (
     ZONE_MAP,
     BLOOM_FILTER,
     NGRAM,
+    INVERTED,
 )
 
 

@@ -191,8 +191,11 @@ class InvertedParameters:
 
     def to_json(self) -> str:
         """Return the stored form, without blanks and in the reference's order."""
-        values = {name: getattr(self, name) for name in _STORED}
-        return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self.stored(), ensure_ascii=False, separators=(",", ":"))
+
+    def stored(self) -> dict[str, Any]:
+        """Return the stored values by name, in the reference's order."""
+        return {name: getattr(self, name) for name in _STORED}
 
     @classmethod
     def from_details(cls, data: bytes) -> Self:

@@ -46,8 +46,9 @@ class _BTree(IndexType[BTreeIndex]):
     references = References.ADDRESSES
     files = (_LOOKUP, _DATA)
 
-    def index_version(self, *, has_stable_row_ids: bool) -> int:
+    def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
         """Return the version of the index format that new segments have."""
+        del details
         return 1 if has_stable_row_ids else 0
 
     def references_of(self, index_version: int) -> References | None:

@@ -109,7 +109,7 @@ class _LabelList(IndexType[LabelListIndex]):
     type_url = "/lance.table.LabelListIndexDetails"
     references = References.ROW_IDS
 
-    def index_version(self, *, has_stable_row_ids: bool) -> int:
+    def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
         """Return the version of the index format that new segments have."""
         return 1
 

@@ -163,7 +163,7 @@ def _written(
         name=new.name,
         dataset_version=new.dataset_version,
         fragment_bitmap=covered.serialize(),
-        index_version=new.type.index_version(has_stable_row_ids=has_ids),
+        index_version=new.type.index_version(has_stable_row_ids=has_ids, details=details),
         created_at=time.time_ns() // 10**6,
     )
     message.index_details.type_url = new.type.type_url

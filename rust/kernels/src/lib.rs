@@ -17,6 +17,7 @@ pub mod distinct;
 pub mod error;
 pub mod fsst;
 pub mod full_zip;
+pub mod inverted;
 pub mod jsonb;
 pub mod levels;
 pub mod linear;

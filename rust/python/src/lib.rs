@@ -10,6 +10,7 @@ mod chunking;
 mod decoding;
 mod encoding;
 mod indices;
+mod inverted;
 mod json;
 mod packed;
 mod page_reads;
@@ -41,6 +42,10 @@ mod _kernels {
         TrigramPostings, bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows,
         pack_row_maps, pack_row_sets, places_of_strings, stable_order, trigrams_of, unite_row_maps,
         unpack_row_maps, unpack_row_sets,
+    };
+    #[pymodule_export]
+    use crate::inverted::{
+        Clause, DocumentSet, Entries, Posting, PostingLayout, bm25_idf, bm25_norms,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};

@@ -1,0 +1,230 @@
+"""Full-text search: the documents of queries with the greatest scores.
+
+    query ──▶ words of each column ──▶ a clause for each partition ──▶ its best k documents ──▶ hits
+
+All partitions of an index share one set of totals, so their scores can be compared. Each search of
+a partition begins with the k-th best score of those before it, and leaves out what cannot exceed
+it. A query of several columns is answered column by column, by row reference.
+
+Source: docs/format/indices.md, "INVERTED".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+from pilum.index.answers import RowSet
+from pilum.index.inverted.columns import SearchPart, TextColumn
+from pilum.index.inverted.combined_fields import combined_fields
+from pilum.index.inverted.hits import Hits
+from pilum.index.inverted.partition import Partition
+from pilum.index.inverted.queries import (
+    BooleanQuery,
+    BoostQuery,
+    CombinedFieldsQuery,
+    FullTextOperator,
+    FullTextQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    Occur,
+    PhraseQuery,
+)
+from pilum.index.inverted.words import Scope, Words, analysed
+from pilum.kernels import Clause
+
+__all__ = ["search"]
+
+
+def search(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | None = None) -> Hits:
+    """Search columns.
+
+    Args:
+        columns: Each column of the query.
+        query: The query.
+        k: Most rows to return; None for all that match.
+
+    Returns:
+        Rows with their scores, best first; of equal scores, the lowest row reference first.
+
+    Raises:
+        InvalidInputError: If the query cannot be answered: a phrase without positions, or text
+            that is not a valid query of JSON documents.
+        CorruptFileError: If an index is damaged.
+    """
+    return _hits(columns, query, k).best(k)
+
+
+def _hits(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | None) -> Hits:
+    if isinstance(query, CombinedFieldsQuery):
+        return combined_fields(columns, query)
+    if isinstance(query, MultiMatchQuery):
+        # A row among the best k is among the best k of the column that gives its score.
+        found = [_hits(columns, match, k).best(k) for match in query.matches()]
+        return Hits.joined(found).greatest()
+    names = query.columns_of()
+    if len(names) == 1 and not _has_several_columns(query):
+        return _search_column(columns[names[0]], names[0], query, k)
+    if isinstance(query, BooleanQuery):
+        return _boolean(columns, query)
+    if isinstance(query, BoostQuery):
+        positive = _hits(columns, query.positive, None)
+        negative = _hits(_within_all(columns, positive), query.negative, None)
+        factor = np.float32(query.negative_boost)
+        return positive.plus(negative, -factor)
+    raise InvalidInputError(f"not a full-text query: {query!r}")
+
+
+def _boolean(columns: Mapping[str, TextColumn], query: BooleanQuery) -> Hits:
+    """Combine the answers of clauses on several columns."""
+    found: Hits | None = None
+    for clause in query.of(Occur.MUST):
+        if found is None:
+            found = _hits(columns, clause, None)
+        else:
+            found = found.both(_hits(_within_all(columns, found), clause, None))
+    should = None
+    for clause in query.of(Occur.SHOULD):
+        within = columns if found is None else _within_all(columns, found)
+        more = _hits(within, clause, None)
+        if found is not None:
+            found = found.plus(more)
+        else:
+            should = more if should is None else should.any(more)
+    result = should if found is None else found
+    assert result is not None
+    for clause in query.of(Occur.MUST_NOT):
+        result = result.without(_hits(_within_all(columns, result), clause, None))
+    return result
+
+
+def _search_column(column: TextColumn, name: str, query: FullTextQuery, k: int | None) -> Hits:
+    """Search one column with the kernels."""
+    found: list[Hits] = []
+    floor, least = -np.inf, None
+    for scope, parts in column.scopes():
+        clauses = _Clauses(column, name, scope)
+        for part in parts:
+            clause = clauses.of(query, part.partition)
+            if clause is None:
+                continue
+            norms = part.partition.norms(scope.statistics)
+            allowed = part.partition.allowed(part.allowed)
+            numbers, scores = clause.search(norms, k, allowed, floor)
+            found.append(_located(part, numbers, scores))
+            if k is not None and len(parts) + len(column.parts) > 1:
+                own = scores if least is None else np.concatenate([least, scores])
+                least = -np.sort(-own)[:k]
+                floor = float(least[-1]) if len(least) == k else -np.inf
+    return Hits.joined(found)
+
+
+def _located(part: SearchPart, numbers: NDArray[np.uint32], scores: NDArray[np.float32]) -> Hits:
+    elements = tuple(level[numbers] for level in part.partition.documents.elements)
+    return Hits(part.references(numbers), scores, elements)
+
+
+@dataclass
+class _Clauses:
+    """Clauses of queries, in the partitions of a scope."""
+
+    column: TextColumn
+    name: str
+    scope: Scope
+    words: dict[int, tuple[Words, list[float]]] = field(default_factory=dict)
+
+    def of(self, query: FullTextQuery, partition: Partition) -> Clause | None:
+        """Return the clause of a query; None if no document of the partition can match."""
+        if isinstance(query, MatchQuery):
+            return self._match(query, partition)
+        if isinstance(query, PhraseQuery):
+            return self._phrase(query, partition)
+        if isinstance(query, BoostQuery):
+            positive = self.of(query.positive, partition)
+            negative = None if positive is None else self.of(query.negative, partition)
+            if positive is None or negative is None:
+                return positive
+            return positive.less(negative, query.negative_boost)
+        assert isinstance(query, BooleanQuery)
+        return self._boolean(query, partition)
+
+    def _words(self, query: MatchQuery | PhraseQuery) -> tuple[Words, list[float]]:
+        found = self.words.get(id(query))
+        if found is None:
+            words = analysed(query, self.column.analyzer, self.column.partitions)
+            found = self.words[id(query)] = words, words.idf(self.scope)
+        return found
+
+    def _match(self, query: MatchQuery, partition: Partition) -> Clause | None:
+        words, idf = self._words(query)
+        needs_all = query.operator is FullTextOperator.AND
+        ids = words.ids(partition).tolist()
+        # The scores of alternatives are added in the order of their ids, as the reference does.
+        groups = [
+            sorted((word for word in group if ids[word] >= 0), key=ids.__getitem__)
+            for group in words.groups
+        ]
+        groups = [group for group in groups if group or needs_all]
+        if not groups or not all(groups):
+            return None
+        wanted = [ids[word] for group in groups for word in group]
+        opened = iter(partition.postings(wanted, self.scope.statistics))
+        clauses = [
+            _any([Clause.token(next(opened), idf[word]) for word in group]) for group in groups
+        ]
+        made = Clause.all(clauses) if needs_all and len(clauses) > 1 else _any(clauses)
+        return made if query.boost == 1 else made.scaled(query.boost)
+
+    def _phrase(self, query: PhraseQuery, partition: Partition) -> Clause | None:
+        if not partition.rows.has_positions:
+            raise InvalidInputError(
+                f"column {self.name!r}: the index has no positions, which phrases need; create it "
+                "with with_position=True"
+            )
+        words, idf = self._words(query)
+        ids = words.ids(partition).tolist()
+        if not ids or min(ids) < 0:
+            return None
+        wanted = [ids[word] for word, _ in words.sequence]
+        opened = partition.postings(wanted, self.scope.statistics, with_positions=True)
+        sequence = [
+            (posting, idf[word], position)
+            for posting, (word, position) in zip(opened, words.sequence, strict=True)
+        ]
+        return Clause.phrase(sequence, query.slop)
+
+    def _boolean(self, query: BooleanQuery, partition: Partition) -> Clause | None:
+        must = [self.of(clause, partition) for clause in query.of(Occur.MUST)]
+        required = [clause for clause in must if clause is not None]
+        if len(required) < len(must):
+            return None
+        should = self._all_of(query.of(Occur.SHOULD), partition)
+        if not required and not should:
+            return None
+        return Clause.boolean(required, should, self._all_of(query.of(Occur.MUST_NOT), partition))
+
+    def _all_of(self, queries: Sequence[FullTextQuery], partition: Partition) -> list[Clause]:
+        found = (self.of(query, partition) for query in queries)
+        return [clause for clause in found if clause is not None]
+
+
+def _any(clauses: list[Clause]) -> Clause:
+    return clauses[0] if len(clauses) == 1 else Clause.any(clauses)
+
+
+def _has_several_columns(query: FullTextQuery) -> bool:
+    """Return whether a part of a query is one that combines columns, even if it names only one."""
+    if isinstance(query, BooleanQuery):
+        return any(_has_several_columns(clause) for _, clause in query.queries)
+    if isinstance(query, BoostQuery):
+        return _has_several_columns(query.positive) or _has_several_columns(query.negative)
+    return isinstance(query, (MultiMatchQuery, CombinedFieldsQuery))
+
+
+def _within_all(columns: Mapping[str, TextColumn], hits: Hits) -> Mapping[str, TextColumn]:
+    rows = RowSet.of(hits.references)
+    return {name: column.within(rows) for name, column in columns.items()}

@@ -1,0 +1,138 @@
+"""The words of a query, in all partitions of a column.
+
+    query           quick foxes       "quick" at position 0, "fox" at position 1
+    words           quick, fox        the distinct tokens; fuzzy words are replaced by similar ones
+    groups          [0] [1]           words at the same position: alternatives of each other
+    ids             41 7 | -1 3       of each word in each partition
+    scopes          idf of each word, with the totals of the documents that are searched together
+
+Rows that no index covers are a scope of their own: their scores count the documents of the index
+and their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.index.inverted.partition import Partition, Statistics
+from pilum.index.inverted.queries import MatchQuery, PhraseQuery
+from pilum.index.inverted.tokens import Analyzer
+from pilum.kernels import bm25_idf
+
+__all__ = ["Scope", "Words", "analysed"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Partitions whose documents are scored together.
+
+    Attributes:
+        partitions: The partitions that are searched.
+        counted: The partitions whose documents count.
+        statistics: Totals of these.
+    """
+
+    partitions: Sequence[Partition]
+    counted: Sequence[Partition]
+    statistics: Statistics
+
+    @classmethod
+    def of(cls, partitions: Sequence[Partition], counted: Sequence[Partition]) -> Scope:
+        """Compute the totals."""
+        total = sum((one.statistics for one in counted), Statistics())
+        return cls(partitions, counted, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of a query.
+
+    Attributes:
+        texts: The distinct words.
+        groups: For each position of the query, the words there; each is an index into `texts`.
+        positions: The positions.
+        sequence: The words of a phrase in order, with their positions.
+    """
+
+    texts: pa.Array
+    groups: Sequence[Sequence[int]]
+    positions: Sequence[int]
+    sequence: Sequence[tuple[int, int]]
+
+    def ids(self, partition: Partition) -> NDArray[np.int64]:
+        """Return the id of each word in a partition; -1 if it does not contain the word."""
+        return partition.find(self.texts)
+
+    def idf(self, scope: Scope) -> list[float]:
+        """Return the idf of each word."""
+        counts = np.zeros(len(self.texts), np.int64)
+        for partition in scope.counted:
+            counts += partition.frequencies(self.ids(partition))
+        total = scope.statistics.num_documents
+        return [bm25_idf(total, min(count, total)) for count in counts.tolist()]
+
+
+def analysed(
+    query: MatchQuery | PhraseQuery, analyzer: Analyzer, partitions: Sequence[Partition]
+) -> Words:
+    """Analyse the text of a query.
+
+    Args:
+        query: The query.
+        analyzer: The text analysis of the column.
+        partitions: All partitions, for words that are similar to fuzzy ones.
+
+    Raises:
+        InvalidInputError: If the text is not a valid query of JSON documents.
+        CorruptFileError: If the index is damaged.
+    """
+    if isinstance(query, MatchQuery) and query.fuzziness:
+        return _similar(query, query.fuzziness, analyzer, partitions)
+    found = analyzer.query(query.query)
+    return _words(found.tokens.to_pylist(), found.positions.tolist())
+
+
+def _words(tokens: Sequence[str], positions: Sequence[int]) -> Words:
+    texts: dict[str, int] = {}
+    groups: dict[int, dict[int, None]] = {}
+    sequence = []
+    for token, position in zip(tokens, positions, strict=True):
+        word = texts.setdefault(token, len(texts))
+        groups.setdefault(position, {})[word] = None
+        sequence.append((word, position))
+    return Words(
+        pa.array(list(texts), pa.large_utf8()),
+        [list(group) for group in groups.values()],
+        list(groups),
+        sequence,
+    )
+
+
+def _similar(
+    query: MatchQuery, distance: int, analyzer: Analyzer, partitions: Sequence[Partition]
+) -> Words:
+    """Replace each word by those of all partitions that are similar to it."""
+    found = analyzer.split(query.query)
+    words = [(word, distance, query.prefix_length) for word in found.tokens.to_pylist()]
+    similar: list[set[str]] = [set() for _ in words]
+    for partition in partitions:
+        tokens, _, ends = partition.tokens.similar(words, query.max_expansions)
+        texts, start = tokens.to_pylist(), 0
+        for group, end in zip(similar, ends, strict=True):
+            group.update(texts[start:end])
+            start = end
+    texts, positions, left = [], [], query.max_expansions
+    for group, position in zip(similar, found.positions.tolist(), strict=True):
+        chosen = sorted(group, key=str.encode)[:left]
+        left -= len(chosen)
+        texts += chosen
+        positions += [position] * len(chosen)
+    made = _words(texts, positions)
+    missing = [position for position in found.positions.tolist() if position not in made.positions]
+    groups = [*made.groups, *([] for _ in missing)]
+    return Words(made.texts, groups, [*made.positions, *missing], made.sequence)

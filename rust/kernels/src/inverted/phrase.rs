@@ -1,0 +1,157 @@
+//! Documents in which some tokens occur one after another.
+//!
+//!     query       quick fox          at positions 0 2: a stop word between them was removed
+//!     document    quick brown fox    at positions 0 2
+//!
+//! For each pair of adjacent tokens, the distance in the document may exceed the one in the query
+//! by 0 to `slop` positions. All ways are tried: a token may occur several times.
+
+use super::cursor::Cursor;
+use super::documents::END;
+use crate::error::Result;
+
+/// A token of a phrase and its position in the query.
+pub struct Word<'a> {
+    pub cursor: Box<Cursor<'a>>,
+    pub position: u32,
+}
+
+/// A phrase, at a document that contains it.
+pub struct Phrase<'a> {
+    words: Vec<Word<'a>>,
+    /// Words by the number of their documents: the rarest first.
+    order: Vec<usize>,
+    slop: u32,
+    document: u32,
+    reached: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl<'a> Phrase<'a> {
+    /// Begins at the first document that contains the phrase.
+    pub fn new(words: Vec<Word<'a>>, slop: u32) -> Result<Self> {
+        let mut order: Vec<usize> = (0..words.len()).collect();
+        order.sort_by_key(|&i| words.get(i).map(|word| word.cursor.cost()));
+        let mut phrase = Self {
+            words,
+            order,
+            slop,
+            document: 0,
+            reached: Vec::new(),
+            next: Vec::new(),
+        };
+        phrase.find(0)?;
+        Ok(phrase)
+    }
+
+    /// The most documents that there can be.
+    pub fn cost(&self) -> usize {
+        let costs = self.words.iter().map(|word| word.cursor.cost());
+        costs.min().unwrap_or(0)
+    }
+
+    /// Number of tokens.
+    pub fn terms(&self) -> usize {
+        self.words.len()
+    }
+
+    /// The document; `END` after the last one.
+    pub fn document(&self) -> u32 {
+        self.document
+    }
+
+    /// Moves to the first document that contains the phrase and is not before `target`.
+    pub fn advance(&mut self, target: u32) -> Result<u32> {
+        if self.document < target {
+            self.find(target)?;
+        }
+        Ok(self.document)
+    }
+
+    /// The score of the document: the sum of those of the tokens.
+    pub fn score(&mut self) -> Result<f32> {
+        let mut sum = 0f32;
+        for word in &mut self.words {
+            sum += word.cursor.score()?;
+        }
+        Ok(sum)
+    }
+
+    /// The last document of the block of the rarest token.
+    pub fn until(&mut self, low: u32) -> u32 {
+        let rarest = self.order.first().and_then(|&i| self.words.get_mut(i));
+        rarest.map_or(END - 1, |word| word.cursor.until(low))
+    }
+
+    /// The greatest score of documents from `low` to `high`.
+    pub fn bound(&mut self, low: u32, high: u32) -> f64 {
+        let words = self.words.iter_mut();
+        words.map(|word| word.cursor.bound(low, high)).sum()
+    }
+
+    fn find(&mut self, mut target: u32) -> Result<()> {
+        while target != END {
+            target = self.find_all_words(target)?;
+            if target == END || self.matches()? {
+                break;
+            }
+            target += 1;
+        }
+        self.document = target;
+        Ok(())
+    }
+
+    /// Moves to the first document with all words.
+    fn find_all_words(&mut self, mut target: u32) -> Result<u32> {
+        'again: loop {
+            for &i in &self.order {
+                if let Some(word) = self.words.get_mut(i) {
+                    let document = word.cursor.advance(target)?;
+                    if document == END {
+                        return Ok(END);
+                    }
+                    if document > target {
+                        target = document;
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok(target);
+        }
+    }
+
+    fn matches(&mut self) -> Result<bool> {
+        let mut words = self.words.iter_mut();
+        let Some(first) = words.next() else {
+            return Ok(false);
+        };
+        self.reached.clear();
+        self.reached.extend_from_slice(first.cursor.positions()?);
+        let mut before = first.position;
+        for word in words {
+            let gap = word.position.saturating_sub(before);
+            before = word.position;
+            let positions = word.cursor.positions()?;
+            follow(&self.reached, positions, gap, self.slop, &mut self.next);
+            std::mem::swap(&mut self.reached, &mut self.next);
+            if self.reached.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The positions that are `gap` to `gap + slop` after one of the reached positions.
+fn follow(reached: &[u32], positions: &[u32], gap: u32, slop: u32, out: &mut Vec<u32>) {
+    out.clear();
+    let (gap, slop) = (u64::from(gap), u64::from(slop));
+    let mut left = reached.iter().map(|&at| u64::from(at) + gap).peekable();
+    for &position in positions {
+        let here = u64::from(position);
+        while left.next_if(|&nearest| nearest + slop < here).is_some() {}
+        if left.peek().is_some_and(|&nearest| nearest <= here) {
+            out.push(position);
+        }
+    }
+}

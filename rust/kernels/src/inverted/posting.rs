@@ -1,0 +1,213 @@
+//! A posting list that is open for searches: its blocks, the first document of each, and the
+//! greatest weight of each.
+//!
+//! The weights are computed from all entries when the list is opened, with the statistics of the
+//! search. So they are exact, whatever the file says about its blocks; a search that relies on them
+//! finds the same documents as one that looks at all. Opening also checks every entry.
+
+use super::blocks::{Layout, MOST};
+use super::bm25;
+use super::lists::{self, Lists, document_pieces, pair_at, stream_block};
+use super::positions::{self, Codec};
+use crate::error::{Result, ensure, out_of_range, part};
+
+/// A posting list.
+pub struct Posting {
+    layout: Layout,
+    /// Number of entries.
+    pub count: usize,
+    data: Vec<u8>,
+    starts: Vec<usize>,
+    /// The first document of each block.
+    pub firsts: Vec<u32>,
+    /// The greatest weight of each block.
+    pub weights: Vec<f32>,
+    /// The greatest weight of all.
+    pub most: f32,
+    /// The last document.
+    pub last: u32,
+    positions: Option<Positions>,
+}
+
+/// Positions of the entries.
+pub enum Positions {
+    Stream {
+        codec: Codec,
+        data: Vec<u8>,
+        starts: Vec<u32>,
+    },
+    Pieces {
+        lists: Vec<i32>,
+        offsets: Vec<i64>,
+        data: Vec<u8>,
+    },
+}
+
+impl Posting {
+    /// Opens a list of `count` entries in documents with these norms.
+    ///
+    /// `offsets` says where its blocks begin in `data`, and where the last one ends.
+    pub fn open(
+        layout: Layout,
+        count: usize,
+        (offsets, data): (&[i64], &[u8]),
+        norms: &[f32],
+        positions: Option<Positions>,
+    ) -> Result<Self> {
+        ensure(
+            (1..=norms.len()).contains(&count),
+            "entries of a posting list",
+            count,
+            format_args!("1 to {}", norms.len()),
+        )?;
+        let blocks = layout.num_blocks(count);
+        ensure(
+            offsets.len() == blocks + 1,
+            "posting blocks",
+            offsets.len(),
+            blocks + 1,
+        )?;
+        let begin = pair_at(offsets, 0)?.0;
+        let end = pair_at(offsets, blocks - 1)?.1;
+        let len = end
+            .checked_sub(begin)
+            .ok_or_else(|| out_of_range("posting list"))?;
+        let mut list = Self {
+            layout,
+            count,
+            data: part(data, begin, len, "posting list, bytes")?.to_vec(),
+            starts: Vec::with_capacity(blocks + 1),
+            firsts: Vec::with_capacity(blocks),
+            weights: Vec::with_capacity(blocks),
+            most: 0.0,
+            last: 0,
+            positions,
+        };
+        for block in 0..blocks {
+            let (start, end) = pair_at(offsets, block)?;
+            let within = begin <= start && end - begin <= len;
+            ensure(
+                within,
+                "posting block, end",
+                end,
+                format_args!("at most {len}"),
+            )?;
+            list.starts.push(start - begin);
+            if block == blocks - 1 {
+                list.starts.push(end - begin);
+            }
+        }
+        list.look_at_all(norms)?;
+        Ok(list)
+    }
+
+    /// Checks all entries and computes the weights of the blocks.
+    fn look_at_all(&mut self, norms: &[f32]) -> Result<()> {
+        let (mut documents, mut frequencies) = ([0; MOST], [0; MOST]);
+        let mut last = None;
+        for block in 0..self.starts.len() - 1 {
+            let count = self.count_of(block);
+            let (documents, _) = documents.split_at_mut(count);
+            let (frequencies, _) = frequencies.split_at_mut(count);
+            let at = self.documents(block, documents)?;
+            let end = self.frequencies(block, at, frequencies)?;
+            let bytes = self.block(block)?;
+            ensure(end == bytes.len(), "posting block, bytes", bytes.len(), end)?;
+            lists::check(documents, frequencies, last, norms.len())?;
+            let mut most = 0f32;
+            for (&document, &frequency) in documents.iter().zip(&*frequencies) {
+                let norm = *norms
+                    .get(document as usize)
+                    .ok_or_else(|| out_of_range("document"))?;
+                most = most.max(bm25::weight(bm25::float32(frequency), norm));
+            }
+            last = documents.last().copied();
+            self.firsts.extend(documents.first());
+            self.weights.push(most);
+            self.most = self.most.max(most);
+        }
+        self.last = last.ok_or_else(|| out_of_range("posting list"))?;
+        Ok(())
+    }
+
+    /// The memory that it takes.
+    pub fn size_bytes(&self) -> usize {
+        let positions = match &self.positions {
+            None => 0,
+            Some(Positions::Stream { data, starts, .. }) => data.len() + 4 * starts.len(),
+            Some(Positions::Pieces {
+                lists,
+                offsets,
+                data,
+            }) => data.len() + 8 * offsets.len() + 4 * lists.len(),
+        };
+        self.data.len() + 16 * self.starts.len() + positions + 200
+    }
+
+    /// Whether positions are stored.
+    pub fn has_positions(&self) -> bool {
+        self.positions.is_some()
+    }
+
+    /// Entries of a block.
+    #[inline]
+    pub fn count_of(&self, block: usize) -> usize {
+        let size = self.layout.block_size();
+        size.min(self.count.saturating_sub(block * size))
+    }
+
+    #[inline]
+    fn block(&self, block: usize) -> Result<&[u8]> {
+        let (start, end) = match self.starts.get(block..block + 2) {
+            Some([start, end]) => (*start, *end),
+            _ => return Err(out_of_range("posting block")),
+        };
+        self.data
+            .get(start..end)
+            .ok_or_else(|| out_of_range("posting block"))
+    }
+
+    /// Decodes the documents of a block; returns where its frequencies begin.
+    #[inline]
+    pub fn documents(&self, block: usize, out: &mut [u32]) -> Result<usize> {
+        self.layout.documents(self.block(block)?, out)
+    }
+
+    /// Decodes the frequencies of a block; returns where they end.
+    #[inline]
+    pub fn frequencies(&self, block: usize, at: usize, out: &mut [u32]) -> Result<usize> {
+        self.layout.frequencies(self.block(block)?, at, out)
+    }
+
+    /// Decodes the positions of a block.
+    pub fn positions(&self, block: usize, frequencies: &[u32], out: &mut Vec<u32>) -> Result<()> {
+        match &self.positions {
+            None => Err(out_of_range("positions: there are none, and they")),
+            Some(Positions::Stream {
+                codec,
+                data,
+                starts,
+            }) => {
+                let bytes = stream_block(data, starts, block)?;
+                positions::decode(*codec, bytes, frequencies, out)
+            }
+            Some(Positions::Pieces {
+                lists,
+                offsets,
+                data,
+            }) => {
+                out.clear();
+                let pieces = Lists {
+                    lists,
+                    offsets,
+                    data,
+                };
+                let first = block * self.layout.block_size();
+                for (document, &frequency) in (first..).zip(frequencies) {
+                    document_pieces(pieces, document, frequency, out)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
