@@ -1,6 +1,6 @@
 """Sort rows by value in bounded memory, and merge rows that are sorted.
 
-    rows ──▶ runs of 32 MiB ──▶ sorted, each in a temporary file ──▶ merged block by block
+    rows ──▶ runs of 16 MiB ──▶ sorted, each in a temporary file ──▶ merged block by block
 
 Nulls come first, then values in the order of their keys; rows of equal values keep their order. A
 block is merged up to the least of the last keys of all runs: no row that is read later can come
@@ -26,7 +26,7 @@ from pilum.index.scalar.keys import Keys, joined_keys, keys_of, stable_order
 
 __all__ = ["Block", "merged", "sorted_rows"]
 
-_RUN_BYTES = 32 << 20
+_RUN_BYTES = 16 << 20
 _BLOCK_BYTES = 512 << 10
 _BLOCK_ROWS = 16384
 
