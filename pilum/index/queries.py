@@ -3,7 +3,7 @@
     a = 5, a IN (1, 5)        IsIn              l: array_has_any(l, ['x'])    HasAny
     a >= 1 AND a < 5          Between           array_has_all(l, ['x'])       HasAll
     a IS NULL                 IsNull            contains(s, 'abc')            HasTexts
-    s LIKE 'ab%'              StartsWith
+    s LIKE 'ab%'              StartsWith            json_get_int(j, 'x') = 5    AtPath
 
 Values have the type of the column, or of the items of a list column. They are never null. Floats
 have a total order (`pilum.expressions.compare`): a query for one zero names both.
@@ -15,7 +15,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["Between", "HasAll", "HasAny", "HasTexts", "IsIn", "IsNull", "Query", "StartsWith"]
+__all__ = [
+    "AtPath",
+    "Between",
+    "HasAll",
+    "HasAny",
+    "HasTexts",
+    "IsIn",
+    "IsNull",
+    "Query",
+    "StartsWith",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +88,18 @@ class HasAll(Query):
     """The list contains all of `values`."""
 
     values: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class AtPath(Query):
+    """The value at a path of a JSON document matches `query`; null if there is none.
+
+    Attributes:
+        steps: Names of members and numbers of items, from the document downwards.
+        type: Type of the values: boolean, int64, double or string.
+        query: The condition on the value.
+    """
+
+    steps: tuple[int | str, ...]
+    type: pa.DataType
+    query: Query

@@ -14,6 +14,7 @@ from pilum.index.inverted.inverted import INVERTED
 from pilum.index.scalar.bitmap import BITMAP
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
+from pilum.index.scalar.json_index import JSON_INDEX
 from pilum.index.scalar.label_list import LABEL_LIST
 from pilum.index.scalar.ngram import NGRAM
 from pilum.index.scalar.zone_map import ZONE_MAP
@@ -24,6 +25,7 @@ _TYPES: tuple[IndexType[Any], ...] = (
     BTREE,
     BITMAP,
     LABEL_LIST,
+    JSON_INDEX,
     ZONE_MAP,
     BLOOM_FILTER,
     NGRAM,

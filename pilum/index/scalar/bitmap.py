@@ -37,6 +37,11 @@ class BitmapIndex(Index):
         self.sets = sets
 
     @property
+    def type(self) -> pa.DataType:
+        """Type of the values."""
+        return self.sets.type
+
+    @property
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""
         return self.sets.size_bytes

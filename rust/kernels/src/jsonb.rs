@@ -13,17 +13,17 @@ use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, size};
 use crate::mini_block_writer::OffsetsIn;
 
-const ARRAY: u32 = 0x8000_0000;
-const OBJECT: u32 = 0x4000_0000;
-const SCALAR: u32 = 0x2000_0000;
-const COUNT: u32 = 0x1fff_ffff;
+pub(crate) const ARRAY: u32 = 0x8000_0000;
+pub(crate) const OBJECT: u32 = 0x4000_0000;
+pub(crate) const SCALAR: u32 = 0x2000_0000;
+pub(crate) const COUNT: u32 = 0x1fff_ffff;
 
-const NULL: u32 = 0x0000_0000;
-const STRING: u32 = 0x1000_0000;
-const NUMBER: u32 = 0x2000_0000;
-const FALSE: u32 = 0x3000_0000;
-const TRUE: u32 = 0x4000_0000;
-const CONTAINER: u32 = 0x5000_0000;
+pub(crate) const NULL: u32 = 0x0000_0000;
+pub(crate) const STRING: u32 = 0x1000_0000;
+pub(crate) const NUMBER: u32 = 0x2000_0000;
+pub(crate) const FALSE: u32 = 0x3000_0000;
+pub(crate) const TRUE: u32 = 0x4000_0000;
+pub(crate) const CONTAINER: u32 = 0x5000_0000;
 const KIND: u32 = 0x7000_0000;
 const SIZE: u32 = 0x0fff_ffff;
 
@@ -328,7 +328,7 @@ fn read_container(data: &[u8], out: &mut Vec<u8>, depth: usize) -> Result<()> {
 
 /// Entries of a container, front to back.
 #[derive(Clone)]
-struct Entries<'a> {
+pub(crate) struct Entries<'a> {
     data: &'a [u8],
     word: usize,
     start: usize,
@@ -336,7 +336,7 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// All entries; `count` words must be there.
-    fn new(data: &'a [u8], count: usize) -> Result<Self> {
+    pub(crate) fn new(data: &'a [u8], count: usize) -> Result<Self> {
         let bytes = count.checked_mul(WORD);
         let bytes = bytes.ok_or_else(|| Corrupt("too many entries".into()))?;
         part(data, WORD, bytes, "words of entries")?;
@@ -348,7 +348,7 @@ impl<'a> Entries<'a> {
     }
 
     /// The entries after the first `count`.
-    fn behind(&self, count: usize) -> Result<Self> {
+    pub(crate) fn behind(&self, count: usize) -> Result<Self> {
         let mut rest = self.clone();
         for _ in 0..count {
             rest.take()?;
@@ -356,7 +356,8 @@ impl<'a> Entries<'a> {
         Ok(rest)
     }
 
-    fn take(&mut self) -> Result<(u32, &'a [u8])> {
+    /// The kind and the bytes of the next entry.
+    pub(crate) fn take(&mut self) -> Result<(u32, &'a [u8])> {
         let word = word_at(self.data, self.word)?;
         let value = part(self.data, self.start, size(word & SIZE, "size")?, "entry")?;
         self.word += WORD;
@@ -390,7 +391,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn word_at(data: &[u8], start: usize) -> Result<u32> {
+pub(crate) fn word_at(data: &[u8], start: usize) -> Result<u32> {
     let bytes = part(data, start, WORD, "word")?;
     let word = bytes.first_chunk().ok_or_else(|| out_of_range("word"))?;
     Ok(u32::from_be_bytes(*word))
@@ -402,27 +403,51 @@ fn write_text(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
 }
 
 fn write_number(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let (&kind, digits) = value
-        .split_first()
-        .ok_or_else(|| Corrupt("a number without bytes".into()))?;
-    let wrong = || {
-        Corrupt(format!(
-            "a number of kind {kind:#x} and {} bytes",
-            digits.len()
-        ))
-    };
-    let text = match (kind, digits.len()) {
-        (ZERO, 0) => "0".into(),
-        // JSON cannot represent these.
-        (NAN | INFINITY | NEGATIVE_INFINITY, 0) => "null".into(),
-        (UINT, 1 | 2 | 4 | 8) => unsigned(digits).to_string(),
-        (INT, 1 | 2 | 4 | 8) => signed(digits).to_string(),
-        (FLOAT, 8) => serde_json::to_string(&f64::from_bits(unsigned(digits)))
-            .map_err(|error| Corrupt(error.to_string()))?,
-        _ => return Err(wrong()),
+    let text = match value.split_first() {
+        Some((&UINT, digits @ ([_] | [_, _] | [_, _, _, _] | [_, _, _, _, _, _, _, _]))) => {
+            unsigned(digits).to_string()
+        }
+        _ => match number(value)? {
+            Number::Int(value) => value.to_string(),
+            // JSON cannot represent infinity and NaN: they become null.
+            Number::Float(value) => {
+                serde_json::to_string(&value).map_err(|error| Corrupt(error.to_string()))?
+            }
+        },
     };
     out.extend_from_slice(text.as_bytes());
     Ok(())
+}
+
+/// A number; integers that are too large are floats.
+pub(crate) enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+/// Reads a number.
+pub(crate) fn number(value: &[u8]) -> Result<Number> {
+    let (&kind, digits) = value
+        .split_first()
+        .ok_or_else(|| Corrupt("a number without bytes".into()))?;
+    Ok(match (kind, digits.len()) {
+        (ZERO, 0) => Number::Int(0),
+        (NAN, 0) => Number::Float(f64::NAN),
+        (INFINITY, 0) => Number::Float(f64::INFINITY),
+        (NEGATIVE_INFINITY, 0) => Number::Float(f64::NEG_INFINITY),
+        (UINT, 1 | 2 | 4 | 8) => {
+            let value = unsigned(digits);
+            #[allow(clippy::cast_precision_loss)]
+            i64::try_from(value).map_or(Number::Float(value as f64), Number::Int)
+        }
+        (INT, 1 | 2 | 4 | 8) => Number::Int(signed(digits)),
+        (FLOAT, 8) => Number::Float(f64::from_bits(unsigned(digits))),
+        (kind, length) => {
+            return Err(Corrupt(format!(
+                "a number of kind {kind:#x} and {length} bytes"
+            )));
+        }
+    })
 }
 
 fn unsigned(digits: &[u8]) -> u64 {

@@ -18,6 +18,7 @@ pub mod error;
 pub mod fsst;
 pub mod full_zip;
 pub mod inverted;
+pub mod json_path;
 pub mod jsonb;
 pub mod levels;
 pub mod linear;

@@ -2,7 +2,7 @@
 
 use numpy::IntoPyArray;
 use numpy::{PyArray1, PyReadonlyArray1};
-use pilum_kernels::jsonb;
+use pilum_kernels::{json_path, jsonb};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
@@ -40,4 +40,48 @@ pub fn decode_json<'py>(
     let made = py.detach(|| jsonb::decode(offsets, data, validity));
     let (offsets, data) = made.map_err(|error| corrupt(py, &error))?;
     Ok((offsets.into_pyarray(py), data.into_pyarray(py)))
+}
+
+/// A step of a path: the number of an item, or the name of a member.
+#[derive(FromPyObject)]
+pub enum StepArg {
+    Item(usize),
+    Key(String),
+}
+
+type Values<'py> = (
+    Bound<'py, PyArray1<u8>>,
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<u8>>,
+);
+
+/// The kinds of the values at a path, the bits of numbers, and the offsets and bytes of texts.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn json_values<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<Bytes<'py>>,
+    path: Vec<StepArg>,
+) -> PyResult<Values<'py>> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let validity = validity.as_ref().map(slice).transpose()?;
+    let path: Vec<json_path::Step> = path
+        .into_iter()
+        .map(|step| match step {
+            StepArg::Item(index) => json_path::Step::Item(index),
+            StepArg::Key(name) => json_path::Step::Key(name),
+        })
+        .collect();
+    let found = py
+        .detach(|| json_path::values(offsets, data, validity, &path))
+        .map_err(|error| corrupt(py, &error))?;
+    Ok((
+        found.kinds.into_pyarray(py),
+        found.bits.into_pyarray(py),
+        found.ends.into_pyarray(py),
+        found.texts.into_pyarray(py),
+    ))
 }
