@@ -167,5 +167,35 @@ def test_both_use_indices_of_both(
             assert "ScalarIndexQuery" in dataset.scanner(filter=text).explain_plan()
             expected = dataset.to_table(filter=text, with_row_id=True, use_scalar_index=False)
             assert dataset.to_table(filter=text, with_row_id=True) == expected
-            if name != "LABEL_LIST":
-                assert own.to_table(filter=text, with_row_id=True) == expected
+            assert own.to_table(filter=text, with_row_id=True) == expected
+
+
+@settings(max_examples=10)
+@given(
+    target=st.sampled_from(["btree", "bitmap"]),
+    values=st.lists(st.none() | st.integers(0, 5), max_size=30),
+    wanted=st.tuples(st.integers(-1, 6), st.integers(-1, 6)),
+)
+def test_the_reference_uses_json_indices(
+    place: Path, target: str, values: list[int | None], wanted: tuple[int, int]
+) -> None:
+    """It finds the same rows as without; the files are those that it writes."""
+    documents = [f'{{"x":{"null" if value is None else value}}}' for value in values]
+    table = pa.table({"a": pa.array([None, '{"x":3}', *documents], pa.json_())})
+    config = indices.IndexConfig("json", {"path": "x", "target_index_type": target})
+    contents = []
+    for library in (lance, pilum):
+        path = str(place / f"{next(_NUMBERS)}.lance")
+        lance.write_dataset(table, path, data_storage_version="2.2", max_rows_per_file=11)
+        library.dataset(path).create_scalar_index("a", config)
+        dataset = lance.dataset(path)
+        [entry] = dataset.list_indices()
+        folder = IndexFolder(LocalStore(path), f"_indices/{entry['uuid']}")
+        files = sorted(index_type(target).files)
+        contents.append([_content(folder, file) for file in files])
+        for question in _QUESTIONS["BTREE"]:
+            text = question.format(*wanted).replace("a ", "json_get_int(a, 'x') ")
+            assert "ScalarIndexQuery" in dataset.scanner(filter=text).explain_plan()
+            expected = dataset.to_table(filter=text, with_row_id=True, use_scalar_index=False)
+            assert dataset.to_table(filter=text, with_row_id=True) == expected
+    assert contents[0] == contents[1]

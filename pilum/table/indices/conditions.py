@@ -28,7 +28,17 @@ from pilum.expressions.compare import MIRRORED, OPPOSITE, is_zero, ordinals
 from pilum.expressions.nodes import Call, Column, Compare, Constant, Expression, InSet
 from pilum.expressions.patterns import Wildcard, like_parts, required_texts
 from pilum.expressions.types import array_of, scalar_of
-from pilum.index.queries import Between, HasAll, HasAny, HasTexts, IsIn, IsNull, Query, StartsWith
+from pilum.index.queries import (
+    AtPath,
+    Between,
+    HasAll,
+    HasAny,
+    HasTexts,
+    IsIn,
+    IsNull,
+    Query,
+    StartsWith,
+)
 
 __all__ = [
     "AllOf",
@@ -50,8 +60,8 @@ class Indexed:
 
     Attributes:
         path: The name of the column, then of each member below it.
-        json_path: The path in JSON documents; None for other columns.
-        json_type: The type of the values at `json_path`.
+        json_path: The name of a member of JSON documents; None for other columns.
+        json_type: The type of its values.
     """
 
     path: tuple[str, ...]
@@ -78,6 +88,12 @@ class Ask(Condition):
     indexed: Indexed
     query: Query
     is_exact: bool = True
+
+    @property
+    def of_column(self) -> Query:
+        """The query for an index of the column."""
+        where, kind = self.indexed.json_path, self.indexed.json_type
+        return self.query if where is None or kind is None else AtPath((where,), kind, self.query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Asked(Plan):
     def search(self, *, is_negated: bool = False) -> Found | None:
         """See `Plan.search`."""
         for index in self.indices:
-            answer = index.search(self.ask.query)
+            answer = index.search(self.ask.of_column)
             if answer is None or (is_negated and not answer.is_exact):
                 continue
             if not self.ask.is_exact:

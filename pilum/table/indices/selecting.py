@@ -130,7 +130,7 @@ class _Planner:
         found = [
             (estimate, index)
             for index in self._indices_of(ask.indexed)
-            if (estimate := index.estimate(ask.query)) is not None
+            if (estimate := index.estimate(ask.of_column)) is not None
         ]
         if not found:
             return None
@@ -152,7 +152,7 @@ class _Planner:
         return found
 
     def _opened(self, indexed: Indexed) -> Iterator[NamedIndex]:
-        if indexed.json_path is not None or any("." in name for name in indexed.path[1:]):
+        if any("." in name for name in indexed.path[1:]):
             return
         by_name: dict[str, list[OpenSegment]] = {}
         for segment in open_segments(self._snapshot, ".".join(indexed.path)):
