@@ -9,7 +9,6 @@ Source: docs/format/table.md, "The fragment-reuse index".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,13 @@ from pyroaring import BitMap, BitMap64
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError
 from pilum.format.pb import reuse_pb2, table_pb2
-from pilum.format.row_address import MAX_FRAGMENT_ID, Addresses, addresses_of_rows, fragment_ids_of
+from pilum.format.row_address import (
+    MAX_FRAGMENT_ID,
+    Addresses,
+    addresses_of_rows,
+    fragment_ids_of,
+    rows_of,
+)
 from pilum.table.model.reuse_index import load_moves, reuse_entry
 from pilum.table.read.snapshot import Snapshot
 
@@ -27,54 +32,66 @@ __all__ = ["MovedRows", "moved_rows"]
 _Version = reuse_pb2.FragmentReuseIndexDetails.Version
 _Group = reuse_pb2.FragmentReuseIndexDetails.Group
 
+_EMPTY = np.empty(0, np.uint64)
+_ROW_BITS = 32
+_GONE = np.uint64(2**64 - 1)
+"""The place of a row that does not exist any more."""
+_MOST_PLACES_PER_ROW = 8
 
-@dataclass(frozen=True, eq=False)
-class _Move:
-    """The rows of some fragments, and where they are now.
 
-    Attributes:
-        old: int64: fragments that contained the rows.
-        alive: uint64, ascending: addresses that the rows had.
-        new: int64: fragments that contain them now, in order.
-        bounds: int64, one more than `new`: first row of each new fragment, and the end.
+class _Moves:
+    """The moves of one compaction: for each row of the old fragments, its new address.
+
+    If only few rows were alive, their old addresses are kept and searched; otherwise there is a
+    place for each row.
+
+    Raises:
+        CorruptFileError: If the record is damaged.
     """
 
-    old: NDArray[np.int64]
-    alive: Addresses
-    new: NDArray[np.int64]
-    bounds: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, group: _Group) -> _Move:
-        """Read a move.
-
-        Raises:
-            CorruptFileError: If it is damaged.
-        """
-        alive = _alive(group.changed_row_addrs)
-        fragments = [*group.old_fragments, *group.new_fragments]
-        is_sound = all(max(one.id, one.physical_rows) <= MAX_FRAGMENT_ID for one in fragments)
-        demand(is_sound, "moved rows: a fragment id or a number of rows of more than 32 bits")
-        bounds = np.cumsum([0, *(fragment.physical_rows for fragment in group.new_fragments)])
-        demand(int(bounds[-1]) >= len(alive), "moved rows: the new fragments have fewer rows")
-        return cls(
-            np.array([fragment.id for fragment in group.old_fragments], np.int64),
-            alive,
-            np.array([fragment.id for fragment in group.new_fragments], np.int64),
-            bounds,
-        )
-
-    def follow(self, before: Addresses, found: Addresses, is_there: NDArray[np.bool_]) -> None:
-        """Replace the addresses in the old fragments by the new ones."""
-        here = np.flatnonzero(np.isin(fragment_ids_of(before), self.old) & is_there)
-        if not len(here):
+    def __init__(self, version: _Version) -> None:
+        self.groups = [_fragments(group) for group in version.groups]
+        moved = [_moved(group) for group in version.groups]
+        alive = np.concatenate([_EMPTY, *(old for old, _ in moved)])
+        places = np.concatenate([_EMPTY, *(new for _, new in moved)])
+        order = np.argsort(alive, kind="stable")  # fast, as the parts are sorted
+        alive, places = alive[order], places[order]
+        fragments = np.array(BitMap().union(*(old for old, _ in self.groups)).to_array(), np.int64)
+        is_own = np.isin(fragment_ids_of(alive), fragments)
+        demand(bool(is_own.all()), "moved rows: rows of other fragments")
+        self._fragments = fragments
+        stops = alive.searchsorted(((fragments + 1) << _ROW_BITS).astype(np.uint64))
+        sizes = np.zeros(len(fragments), np.int64)
+        has_rows = np.diff(stops, prepend=0) > 0
+        sizes[has_rows] = rows_of(alive[stops[has_rows] - 1]) + 1
+        self._starts = np.cumsum([0, *sizes])
+        self._alive: Addresses | None = None
+        if self._starts[-1] > _MOST_PLACES_PER_ROW * len(alive):
+            self._alive, self._places = alive, np.append(places, _GONE)
             return
-        ranks = np.searchsorted(self.alive, before[here])
-        kept = ranks < len(self.alive)
-        kept[kept] = self.alive[ranks[kept]] == before[here][kept]
-        is_there[here[~kept]] = False
-        part = np.searchsorted(self.bounds, ranks[kept], side="right") - 1
-        found[here[kept]] = addresses_of_rows(self.new[part], ranks[kept] - self.bounds[part])
+        self._places = np.full(int(self._starts[-1]) + 1, _GONE)  # the last is that of no row
+        own = fragments.searchsorted(fragment_ids_of(alive))
+        self._places[self._starts[own] + rows_of(alive)] = places
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory size of the moves."""
+        return self._places.nbytes + (0 if self._alive is None else self._alive.nbytes)
+
+    def follow(self, addresses: Addresses) -> Addresses:
+        """Return the new addresses of rows; those of other fragments stay."""
+        if not len(self._fragments):
+            return addresses
+        numbers = fragment_ids_of(addresses)
+        own = np.minimum(self._fragments.searchsorted(numbers), len(self._fragments) - 1)
+        is_old = self._fragments[own] == numbers
+        if self._alive is None:
+            places = self._starts[own] + rows_of(addresses)
+            places[~is_old | (places >= self._starts[own + 1])] = self._starts[-1]
+        else:
+            places = self._alive.searchsorted(addresses)
+            places[self._alive[np.minimum(places, len(self._alive) - 1)] != addresses] = -1
+        return np.where(is_old, self._places[places], addresses)
 
 
 class MovedRows:
@@ -88,16 +105,12 @@ class MovedRows:
     """
 
     def __init__(self, versions: Iterable[_Version]) -> None:
-        self._versions = [[_Move.of(group) for group in one.groups] for one in versions]
+        self._moves = [_Moves(version) for version in versions]
 
     @property
     def size_bytes(self) -> int:
         """The memory size of the moves."""
-        return sum(
-            sum(part.nbytes for part in (move.old, move.alive, move.new, move.bounds))
-            for moves in self._versions
-            for move in moves
-        )
+        return sum(moves.size_bytes for moves in self._moves)
 
     def __call__(self, addresses: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
         """Return the current addresses of rows, and which of the rows still exist.
@@ -108,31 +121,24 @@ class MovedRows:
         Returns:
             uint64 and bool, each of shape (n,).
         """
-        found = addresses.copy()
-        is_there = np.ones(len(found), np.bool_)
-        for moves in self._versions:
-            before = found.copy()
-            for move in moves:
-                move.follow(before, found, is_there)
-        return found, is_there
+        found = addresses
+        for moves in self._moves:
+            found = moves.follow(found)
+        return found, found != _GONE
 
     @property
     def new_fragments(self) -> BitMap:
         """The fragments that rows were moved to, by any compaction."""
-        return BitMap([number for moves in self._versions for one in moves for number in one.new])
+        return BitMap().union(*(new for moves in self._moves for _, new in moves.groups))
 
     def covered(self, fragments: BitMap) -> BitMap:
         """Return the fragments that an index covers after the moves.
 
         Fragments that were rewritten together with one that it does not cover are left out.
         """
-        for moves in self._versions:
-            for move in moves:
-                old = BitMap(move.old.tolist())
-                if old <= fragments:
-                    fragments = (fragments - old) | BitMap(move.new.tolist())
-                else:
-                    fragments = fragments - old
+        for moves in self._moves:
+            for old, new in moves.groups:
+                fragments = (fragments - old) | new if old <= fragments else fragments - old
         return fragments
 
 
@@ -154,9 +160,24 @@ def moved_rows(snapshot: Snapshot) -> MovedRows | None:
     return found
 
 
-def _alive(data: bytes) -> Addresses:
-    """Return the addresses in a 64-bit Roaring bitmap, ascending."""
+def _fragments(group: _Group) -> tuple[BitMap, BitMap]:
+    """Return the old and new fragments of a group."""
+    fragments = [*group.old_fragments, *group.new_fragments]
+    is_sound = all(max(one.id, one.physical_rows) <= MAX_FRAGMENT_ID for one in fragments)
+    demand(is_sound, "moved rows: a fragment id or a number of rows of more than 32 bits")
+    old, new = ([one.id for one in some] for some in (group.old_fragments, group.new_fragments))
+    return BitMap(old), BitMap(new)
+
+
+def _moved(group: _Group) -> tuple[Addresses, Addresses]:
+    """Return the old addresses of the rows of a group, ascending, and the new ones."""
     try:
-        return np.array(BitMap64.deserialize(data).to_array(), np.uint64)
+        old = np.array(BitMap64.deserialize(group.changed_row_addrs).to_array(), np.uint64)
     except ValueError as error:
         raise CorruptFileError(f"moved rows: {error}") from error
+    bounds = np.cumsum([0, *(fragment.physical_rows for fragment in group.new_fragments)])
+    demand(int(bounds[-1]) >= len(old), "moved rows: the new fragments have fewer rows")
+    numbers = np.array([fragment.id for fragment in group.new_fragments], np.int64)
+    ranks = np.arange(len(old))
+    part = np.searchsorted(bounds, ranks, side="right") - 1
+    return old, addresses_of_rows(numbers[part], ranks - bounds[part])
