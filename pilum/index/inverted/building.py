@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,13 @@ class DocumentBatch:
         elements = tuple(level[start:end] for level in self.elements)
         return DocumentBatch(self.texts.slice(start, count), self.references[start:end], elements)
 
+    def counted(self, lengths: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return which documents count in statistics, given their numbers of tokens.
+
+        Rows count if they have tokens, elements of lists always.
+        """
+        return np.arange(len(lengths)) if self.elements else np.flatnonzero(lengths)
+
 
 def documents_of(batch: pa.RecordBatch, *, list_elements: bool) -> Iterator[DocumentBatch]:
     """Return the documents of rows, in batches of some thousands.
@@ -65,6 +72,8 @@ def documents_of(batch: pa.RecordBatch, *, list_elements: bool) -> Iterator[Docu
     found = DocumentBatch(batch.column(VALUE), batch.column(REFERENCE).to_numpy())
     while list_elements and _is_list(found.texts.type):
         found = _items(found)
+    if found.elements:
+        found = replace(found, texts=found.texts.fill_null(""))
     for start in range(0, len(found.references), _ROWS_AT_ONCE):
         yield found.slice(start, _ROWS_AT_ONCE)
 
@@ -97,13 +106,13 @@ class PartitionBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether there are no documents yet."""
-        return not self._num_occurrences
+        return not any(len(one) for one in self._documents)
 
     def add(self, batch: DocumentBatch) -> None:
-        """Analyse documents; those without tokens are left out."""
+        """Analyse documents; those that do not count are left out."""
         found = self._tokens.analyze(batch.texts)
         lengths = np.diff(found.ends, prepend=np.int64(0))
-        kept = np.flatnonzero(lengths)
+        kept = batch.counted(lengths)
         positions = found.positions if self.parameters.with_position else None
         self._batches.append((found.token_ids, positions, found.ends[kept]))
         self._documents.append(

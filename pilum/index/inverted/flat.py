@@ -67,7 +67,7 @@ def flat_partition(
     for batch in batches:
         found = builder.analyze(batch.texts)
         lengths = np.diff(found.ends, prepend=np.int64(0))
-        kept = np.flatnonzero(lengths)
+        kept = batch.counted(lengths)
         elements = tuple(level[kept] for level in batch.elements)
         own = Documents(batch.references[kept], lengths[kept].astype(np.uint32), elements)
         documents.append(own)

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index.inverted.naive import F, Naive, best, total
+from lance.file import LanceFileReader
+from lance.query import DocumentGranularity
 
 from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
@@ -345,6 +348,43 @@ def test_elements_of_lists(tmp_path: Path) -> None:
     places = hits.element_lists()
     assert places is not None
     assert places.to_pylist() == [[1], [0]]
+
+
+@pytest.mark.parametrize("given", [PLAIN, {"base_tokenizer": "raw"}, {}], ids=["a", "b", "c"])
+def test_elements_count_without_tokens(tmp_path: Path, given: dict[str, Any]) -> None:
+    """The documents are those that the reference stores: all elements, a null like an empty one."""
+    values = pa.array([["a b", "b", None, "", "the"], None, ["c", "b a a"], [], [None]])
+    dataset = lance.write_dataset(pa.table({"s": values}), tmp_path / "theirs")
+    dataset.create_scalar_index(
+        "s", "INVERTED", document_granularity=DocumentGranularity.LIST_ELEMENT, **given
+    )
+    [path] = (tmp_path / "theirs").glob("_indices/*/part_0_docs.lance")
+    expected = LanceFileReader(str(path)).read_all().to_table()
+    parameters = replace(INVERTED.parameters(given, values.type), list_elements=True)
+    writer = IndexFolderWriter(LocalStore(str(tmp_path)), "x", FileVersion.V2_1)
+    numbers = pa.array(np.arange(5, dtype=np.uint64))
+    batch = pa.RecordBatch.from_arrays([values, numbers], [VALUE, REFERENCE])
+    details = INVERTED.train(IndexRows(values.type, iter([batch]), 5), parameters, writer)
+    assert writer.written().open("part_0_docs.lance").read() == expected
+    index = INVERTED.open(writer.written(), details, 3)
+    merged = IndexFolderWriter(LocalStore(str(tmp_path)), "y", FileVersion.V2_1)
+    INVERTED.merge([Part(index)], None, merged)
+    assert merged.written().open("part_0_docs.lance").read() == expected
+
+
+def test_elements_without_any_token(tmp_path: Path) -> None:
+    """A partition may have documents and no tokens."""
+    values = pa.array([["", "the"], [None]])
+    parameters = replace(INVERTED.parameters({}, values.type), list_elements=True)
+    writer = IndexFolderWriter(LocalStore(str(tmp_path)), "x", FileVersion.V2_1)
+    numbers = pa.array(np.arange(2, dtype=np.uint64))
+    batch = pa.RecordBatch.from_arrays([values, numbers], [VALUE, REFERENCE])
+    details = INVERTED.train(IndexRows(values.type, iter([batch]), 2), parameters, writer)
+    index = INVERTED.open(writer.written(), details, 3)
+    [partition] = index.partitions
+    assert len(partition.documents) == 3
+    hits = search({"s": TextColumn(index.analyzer, index.parts())}, MatchQuery("a", "s"))
+    assert len(hits.references) == 0
 
 
 def test_phrases_need_positions(tmp_path: Path) -> None:
