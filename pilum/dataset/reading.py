@@ -69,15 +69,18 @@ class Reading(DatasetBase):
             io_buffer_size: A hint without effect.
             use_stats: A hint without effect.
             late_materialization: A hint without effect.
-            prefilter: A hint without effect.
-            disable_scoring_autoprojection: A hint without effect.
+            prefilter: Whether a search looks only at rows that match the filter. Otherwise the
+                filter is tested for the best rows, and fewer than `limit` may remain.
+            disable_scoring_autoprojection: Whether a search leaves `_score` out unless `columns`
+                has it.
             use_scalar_index: Whether indices may be used for the filter; True if None. They are
                 used where this is estimated to be faster, and never change the result.
             index_segments: Uuids of the segments of indices that may be used; all if None.
             fast_search: Whether to leave out rows of fragments that the used indices do not cover.
             nearest: Belongs to vector searches, and is rejected; the same holds for the next
                 arguments.
-            full_text_query: Is rejected.
+            full_text_query: Text, a query of `pilum.query`, or a dict of "query" and "columns";
+                the rows are returned with `_score`, best first.
             row_addr_allowlist: Is rejected.
             row_addr_blocklist: Is rejected.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,9 @@ from pilum.table.indices.use import ANY_INDEX, IndexUse
 from pilum.table.read.ordering import ColumnOrdering
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.table.indices.text_search import TextSearch
 
 __all__ = [
     "BlobHandling",
@@ -45,9 +48,9 @@ BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descr
 
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 _COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buffer_size")
+_SCORE = "_score"
 _SEARCHES = (
     "nearest",
-    "full_text_query",
     "row_addr_allowlist",
     "row_addr_blocklist",
 )
@@ -151,6 +154,7 @@ class Scan:
         with_deleted: Whether to include deleted rows.
         callback: Function that is called with the statistics at the end of each scan.
         indices: The indices that may be used for the filter.
+        search: The full-text search whose rows are read; None for none.
     """
 
     options: ScanOptions
@@ -161,6 +165,7 @@ class Scan:
     with_deleted: bool = False
     callback: Callable[[ScanStatistics], None] | None = None
     indices: IndexUse = ANY_INDEX
+    search: TextSearch | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, keywords: ScanKeywords) -> Self:
@@ -173,11 +178,13 @@ class Scan:
             name: value for name, value in keywords.items() if value is not None
         }
         _require_valid(given)
-        options = _options(snapshot, given)
+        options, search = _options(snapshot, given), _search(given)
         shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
         names, projection = None, None
         if (columns := given.get("columns")) is not None:
-            names, projection = project(columns, shown.arrow)
+            names, projection = _projected(columns, shown.arrow, search, given)
+        elif search is not None:
+            names = (*shown.names, _SCORE)
         if projection:
             meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
             kept = tuple(name for name, wanted in meta.items() if wanted)
@@ -191,6 +198,7 @@ class Scan:
             bool(given.get("include_deleted_rows", False)),
             given.get("scan_stats_callback"),
             _index_use(given),
+            search,
         )
 
     @property
@@ -200,8 +208,16 @@ class Scan:
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Return the schema of the batches of the scan."""
-        scanned = scan_schema(snapshot, self.options)
+        scanned = self.read_schema(snapshot, self.options)
         return self.projection.schema(scanned) if self.projection else scanned
+
+    def read_schema(self, snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
+        """Return the schema of what is read with some options, before anything is computed."""
+        if self.search is None:
+            return scan_schema(snapshot, options)
+        from pilum.table.indices.text_search import search_schema
+
+        return search_schema(snapshot, options)
 
     def limited(self, num_rows: int) -> Self:
         """Return the same scan, limited to `num_rows` rows."""
@@ -214,7 +230,7 @@ def _require_valid(given: Mapping[str, Any]) -> None:
     """Check keywords that are not None, except those that depend on the version."""
     for name in _SEARCHES:
         if given.get(name, False) is not False:
-            raise UnsupportedFeatureError(f"{name}: vectors and texts are not searched yet")
+            raise UnsupportedFeatureError(f"{name}: vectors are not searched yet")
     for name in _COUNTS:
         if name in given:
             require_count(name, given[name], 1)
@@ -243,6 +259,32 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
         fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),
         with_payloads=given.get("blob_handling") == "all_binary",
     )
+
+
+def _search(given: Mapping[str, Any]) -> TextSearch | None:
+    if "full_text_query" not in given:
+        return None
+    from pilum.dataset.full_text import text_search  # many processes never search
+
+    if given.get("include_deleted_rows") or given.get("blob_handling") == "all_binary":
+        raise UnsupportedFeatureError(
+            "full_text_query with include_deleted_rows or blob_handling='all_binary': search "
+            "first, then take the rows by _rowid"
+        )
+    is_prefilter = bool(given.get("prefilter", False))
+    return text_search(given["full_text_query"], is_prefilter=is_prefilter)
+
+
+def _projected(
+    columns: Columns, schema: pa.Schema, search: TextSearch | None, given: Mapping[str, Any]
+) -> tuple[tuple[str, ...] | None, Projection | None]:
+    if search is None:
+        return project(columns, schema)
+    from pilum.dataset.full_text import scored_columns, scored_scope
+
+    names, projection = project(columns, scored_scope(schema))
+    is_asked = bool(given.get("disable_scoring_autoprojection", False))
+    return scored_columns(names, projection, is_asked=is_asked)
 
 
 def _index_use(given: Mapping[str, Any]) -> IndexUse:

@@ -33,9 +33,9 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
 from pilum.table.read.ordering import ordered
-from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
+from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_table
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.windows import of_bytes, of_rows
+from pilum.table.read.windows import batches, of_bytes, of_rows
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
@@ -58,7 +58,7 @@ class LanceScanner:
         self._schema = given_schema(self._stored) if snapshot.schema.has_marks else self._stored
         self._options = self._read_options()
         if wanted.order_by:
-            scan_schema(snapshot, self._options)  # fails for keys that do not exist
+            wanted.read_schema(snapshot, self._options)  # fails for keys that do not exist
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -82,27 +82,36 @@ class LanceScanner:
             FilterError: If a filter or computed column cannot be evaluated on a value.
             CorruptFileError: If a data file contradicts the format.
         """
-        wanted, batches = self._scan, self._rows()
+        wanted, rows = self._scan, self._rows()
         if wanted.batch_bytes is not None:
-            batches = of_bytes(batches, wanted.batch_bytes)
+            rows = of_bytes(rows, wanted.batch_bytes)
         if wanted.is_strict:
-            batches = of_rows(batches, self._options.batch_size or BATCH_ROWS)
-        given = given_batches(self._stored, batches)
+            rows = of_rows(rows, self._options.batch_size or BATCH_ROWS)
+        given = given_batches(self._stored, rows)
         yield from given if wanted.callback is None else self._observed(given)
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the stored rows in the requested form."""
         wanted = self._scan
-        batches = scan(self._source, self._selected(self._options))
-        if wanted.with_deleted:
-            batches = without_ids(self._snapshot, batches)
+        rows = self._stored_rows()
         if wanted.order_by:
-            batches = self._ordered(batches)
+            rows = self._ordered(rows)
         if wanted.projection:
-            return map(wanted.projection.apply, batches)
+            return map(wanted.projection.apply, rows)
         if wanted.is_plain:
-            return batches
-        return (batch.select(self._stored.names) for batch in batches)
+            return rows
+        return (batch.select(self._stored.names) for batch in rows)
+
+    def _stored_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is read, before rows are sorted and anything is computed."""
+        wanted = self._scan
+        if wanted.search is not None:
+            from pilum.table.indices.text_search import search_rows  # few processes search
+
+            found = search_rows(self._snapshot, self._options, wanted.search, wanted.indices)
+            return batches([found], self._options.batch_size or BATCH_ROWS)
+        rows = scan(self._source, self._selected(self._options))
+        return without_ids(self._snapshot, rows) if wanted.with_deleted else rows
 
     def _selected(self, options: ScanOptions, only_counts: bool = False) -> ScanOptions:
         """Return the options with the rows that indices found; they do not list deleted rows."""
@@ -113,11 +122,13 @@ class LanceScanner:
         return with_selection(self._snapshot, options, use)
 
     def _ordered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = self._scan.options
-        read = scan_schema(self._source, self._options)
-        schema = with_nullable_ids(read) if self._scan.with_deleted else read
-        rows = ordered(batches, schema, self._scan.order_by, wanted.offset, wanted.limit)
-        size = wanted.batch_size or BATCH_ROWS
+        wanted, options = self._scan, self._scan.options
+        read = wanted.read_schema(self._source, self._options)
+        schema = with_nullable_ids(read) if wanted.with_deleted else read
+        # A search has applied them, to the order of scores.
+        first, most = (0, None) if wanted.search else (options.offset, options.limit)
+        rows = ordered(batches, schema, wanted.order_by, first, most)
+        size = options.batch_size or BATCH_ROWS
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size)
 
@@ -130,8 +141,8 @@ class LanceScanner:
             return options
         names = self._snapshot.schema.names if options.columns is None else options.columns
         keys = (key.column_name for key in order_by)
-        columns = tuple(dict.fromkeys((*names, *keys)))
-        return replace(options, columns=columns, limit=None, offset=0)
+        options = replace(options, columns=tuple(dict.fromkeys((*names, *keys))))
+        return options if self._scan.search else replace(options, limit=None, offset=0)
 
     def _observed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the same batches, and report the scan statistics at the end."""
@@ -183,6 +194,10 @@ class LanceScanner:
     def count_rows(self) -> int:
         """Count the rows of the scan, reading only what the filter needs."""
         options = self._scan.options
+        if self._scan.search is not None:
+            from pilum.table.indices.text_search import count_found
+
+            return count_found(self._snapshot, options, self._scan.search, self._scan.indices)
         found = max(0, count_rows(self._source, self._selected(options, True)) - options.offset)
         return found if options.limit is None else min(found, options.limit)
 
@@ -340,11 +355,11 @@ class ScannerBuilder:
         return self._set("use_scalar_index", use_scalar_index)
 
     def prefilter(self, prefilter: bool) -> Self:
-        """Accept a hint without effect."""
+        """Set whether a search looks only at rows that match the filter."""
         return self._set("prefilter", prefilter)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
-        """Accept a hint without effect."""
+        """Set whether a search leaves `_score` out unless it is requested."""
         return self._set("disable_scoring_autoprojection", disable)
 
     def nearest(self, *args: Any, **kwargs: Any) -> Self:
@@ -352,7 +367,7 @@ class ScannerBuilder:
         return self._set("nearest", (args, kwargs))
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> Self:
-        """Request a full-text search, which `to_scanner` rejects."""
+        """Set the full-text query: text, or one of `pilum.query`; text may name its columns."""
         return self._set("full_text_query", (query, columns))
 
     def minhash_search(self, query: Any) -> Self:
@@ -430,7 +445,7 @@ def _steps(snapshot: Snapshot, options: ScanOptions, wanted: Scan) -> Iterator[s
     if order:
         yield f"Sort: {', '.join(map(_key, order))}{_window(wanted.options)}"
     manifest, fragments = snapshot.manifest, _fragments(snapshot, options)
-    names = ", ".join(scan_schema(snapshot, options).names)
+    names = ", ".join(wanted.read_schema(snapshot, options).names)
     filter = "" if options.filter is None else f", filter on {', '.join(options.filter.columns)}"
     yield (
         f"Scan: {snapshot.store.uri}, version {manifest.version}, columns {names}{filter}"

@@ -173,7 +173,6 @@ def test_hints_change_nothing(dataset: pilum.LanceDataset) -> None:
     "arguments",
     [
         {"nearest": {"column": "v", "q": [1.0], "k": 1}},
-        {"full_text_query": "word"},
         {"row_addr_allowlist": b""},
     ],
 )

@@ -14,15 +14,7 @@ import pyarrow as pa
 from pilum.index.inverted.building import DocumentBatch
 from pilum.index.inverted.partition import Documents, Partition
 from pilum.index.inverted.posting_rows import MadeRows
-from pilum.index.inverted.queries import (
-    BooleanQuery,
-    BoostQuery,
-    CombinedFieldsQuery,
-    FullTextQuery,
-    MatchQuery,
-    MultiMatchQuery,
-    PhraseQuery,
-)
+from pilum.index.inverted.queries import FullTextQuery, MatchQuery, leaves
 from pilum.index.inverted.tokens import Analyzer, TokenSet
 from pilum.kernels import Entries, PostingLayout, bm25_norms
 
@@ -36,7 +28,7 @@ def tokens_of(query: FullTextQuery, column: str, analyzer: Analyzer) -> list[str
         InvalidInputError: If the text is not a valid query of JSON documents.
     """
     found: dict[str, None] = {}
-    for leaf in _leaves(query):
+    for leaf in leaves(query):
         if column not in leaf.columns_of():
             continue
         if isinstance(leaf, MatchQuery) and leaf.fuzziness:
@@ -100,17 +92,3 @@ def _rows(documents: Documents, entries: Entries, rounds_lengths: bool) -> MadeR
     norms = bm25_norms(documents.lengths, totals.num_documents, totals.num_tokens, rounds_lengths)
     made = entries.write((0, len(counts)), documents.lengths, norms, layout, "stream")
     return MadeRows(layout, made, counts, rounds_lengths=rounds_lengths)
-
-
-def _leaves(query: FullTextQuery) -> Iterator[MatchQuery | PhraseQuery | CombinedFieldsQuery]:
-    if isinstance(query, BooleanQuery):
-        for _, clause in query.queries:
-            yield from _leaves(clause)
-    elif isinstance(query, BoostQuery):
-        yield from _leaves(query.positive)
-        yield from _leaves(query.negative)
-    elif isinstance(query, MultiMatchQuery):
-        yield from query.matches()
-    else:
-        assert isinstance(query, (MatchQuery, PhraseQuery, CombinedFieldsQuery))
-        yield query

@@ -14,7 +14,7 @@ Source: docs/format/indices.md, "INVERTED".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum, StrEnum
 
@@ -33,6 +33,7 @@ __all__ = [
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",
+    "leaves",
 ]
 
 
@@ -314,6 +315,21 @@ class BooleanQuery(FullTextQuery):
     def of(self, occur: Occur) -> list[FullTextQuery]:
         """Return the clauses of one kind."""
         return [query for kind, query in self.queries if kind is occur]
+
+
+def leaves(query: FullTextQuery) -> Iterator[MatchQuery | PhraseQuery | CombinedFieldsQuery]:
+    """Yield the queries that a query combines, down to those of words."""
+    if isinstance(query, BooleanQuery):
+        for _, clause in query.queries:
+            yield from leaves(clause)
+    elif isinstance(query, BoostQuery):
+        yield from leaves(query.positive)
+        yield from leaves(query.negative)
+    elif isinstance(query, MultiMatchQuery):
+        yield from query.matches()
+    else:
+        assert isinstance(query, (MatchQuery, PhraseQuery, CombinedFieldsQuery))
+        yield query
 
 
 def _distinct(queries: Sequence[FullTextQuery]) -> tuple[str, ...]:

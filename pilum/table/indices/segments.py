@@ -180,7 +180,7 @@ class OpenSegment:
         Args:
             references: What identifies a row in the merged segment.
         """
-        keeps_ids = self._has_ids and references is References.ROW_IDS
+        keeps_ids = self.has_ids and references is References.ROW_IDS
         fragments, has_zones = self.lasting_fragments, references is References.ZONES
 
         def current(old: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
@@ -201,14 +201,15 @@ class OpenSegment:
 
     def addresses(self, references: Addresses) -> tuple[Addresses, NDArray[np.bool_]]:
         """Return the addresses of rows of any fragment, and which of the rows exist."""
-        if self._has_ids:
+        if self.has_ids:
             return row_id_index(self.snapshot).find(references)
         if self.moved is not None:
             return self.moved(references)
         return references, np.ones(len(references), np.bool_)
 
     @property
-    def _has_ids(self) -> bool:
+    def has_ids(self) -> bool:
+        """Whether its references are stable row ids, which are no addresses."""
         return self.segment.references is References.ROW_IDS
 
     def _count_bytes(self) -> None:
@@ -217,7 +218,7 @@ class OpenSegment:
         cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
-        if self._has_ids or self.moved is not None:
+        if self.has_ids or self.moved is not None:
             addresses, is_there = self.addresses(rows.listed)
             addresses = RowSet.of(addresses[is_there]).listed
         elif rows.bitmap is not None:

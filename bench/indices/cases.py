@@ -1,0 +1,135 @@
+"""What is asked: a table, its indices, and queries with one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["BUILDS", "LOOKUPS", "TEXT_QUERIES", "Build", "Query", "numbers", "texts"]
+
+_LABELS = [f"label {number}" for number in range(5000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """An index.
+
+    Attributes:
+        column: The column.
+        kind: Its type.
+        options: Keyword arguments of `create_scalar_index`.
+    """
+
+    column: str
+    kind: str
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As in the report."""
+        return f"build {self.kind} on `{self.column}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query.
+
+    Attributes:
+        name: As in the report.
+        ask: Given the module and the dataset, returns the rows.
+        is_cold: Whether the dataset is opened anew, without caches, for each answer.
+    """
+
+    name: str
+    ask: Callable[[Any, Any], pa.Table]
+    is_cold: bool = False
+
+
+def numbers(num_rows: int) -> pa.Table:
+    """Keys in random order, a column of few values, labels, and short texts."""
+    random = np.random.default_rng(7)
+    key = random.permutation(num_rows)
+    few = random.zipf(1.3, num_rows) % 10_000
+    starts = np.arange(num_rows + 1, dtype=np.int32) * 3
+    labels = pa.array(_LABELS).take(pa.array(random.integers(0, len(_LABELS), 3 * num_rows)))
+    texts = pa.array([f"item {number:x} of {number % 97}" for number in key.tolist()])
+    return pa.table(
+        {
+            "key": pa.array(key),
+            "few": pa.array(few),
+            "labels": pa.ListArray.from_arrays(pa.array(starts), labels),
+            "name": texts,
+            "value": pa.array(random.normal(size=num_rows)),
+        }
+    )
+
+
+def texts(num_rows: int) -> pa.Table:
+    """Documents of 5 to 60 words, which are as frequent as those of a language."""
+    random = np.random.default_rng(8)
+    lengths = random.integers(5, 60, num_rows)
+    words = np.minimum(random.zipf(1.15, int(lengths.sum())), 200_000)
+    ends = np.cumsum(lengths).tolist()
+    rows, start = [], 0
+    spelled = [f"w{word:x}" for word in range(200_001)]
+    for end in ends:
+        rows.append(" ".join(spelled[word] for word in words[start:end].tolist()))
+        start = end
+    return pa.table({"id": pa.array(range(num_rows)), "text": pa.array(rows)})
+
+
+BUILDS = (
+    Build("key", "BTREE", {}),
+    Build("few", "BITMAP", {}),
+    Build("labels", "LABEL_LIST", {}),
+    Build("name", "NGRAM", {}),
+    Build("value", "ZONEMAP", {}),
+)
+
+
+def _filtered(filter: str, **scan: Any) -> Callable[[Any, Any], pa.Table]:
+    columns = scan.pop("columns", ["key", "value"])
+    return lambda _, dataset: dataset.to_table(filter=filter, columns=columns, **scan)
+
+
+_MANY = ", ".join(str(number * 97 % 100_000) for number in range(100))
+
+LOOKUPS = (
+    Query("BTREE, one key", _filtered("key = 77777")),
+    Query("BTREE, one key, cold", _filtered("key = 77777"), is_cold=True),
+    Query("BTREE, 100 keys", _filtered(f"key IN ({_MANY})")),
+    Query("BTREE, range of 1,000", _filtered("key >= 50000 AND key < 51000")),
+    Query("BITMAP, rare value", _filtered("few = 9001")),
+    Query("BITMAP, count of a rare value", lambda _, ds: _count(ds, "few = 77")),
+    Query("LABEL_LIST, one label", _filtered("array_has_any(labels, ['label 4321'])")),
+    Query("NGRAM, contains", _filtered("contains(name, 'item 12d6')")),
+    Query("ZONEMAP and BTREE", _filtered("key = 77777 AND value > -10")),
+)
+
+
+def _count(dataset: Any, filter: str) -> pa.Table:
+    return pa.table({"count": [dataset.count_rows(filter=filter)]})
+
+
+def _top(make: Callable[[Any], Any]) -> Callable[[Any, Any], pa.Table]:
+    return lambda query, dataset: dataset.to_table(
+        full_text_query=make(query), columns=["id", "_score"], limit=10
+    )
+
+
+TEXT_QUERIES = (
+    Query("text, 1 word", _top(lambda query: query.MatchQuery("w3e8", "text"))),
+    Query("text, 2 words", _top(lambda query: query.MatchQuery("w64 w1f4", "text"))),
+    Query("text, 5 words", _top(lambda query: query.MatchQuery("w5 w32 wc8 w3e8 w7d0", "text"))),
+    Query(
+        "text, 2 words, both",
+        _top(
+            lambda query: query.MatchQuery("w14 w64", "text", operator=query.FullTextOperator.AND)
+        ),
+    ),
+    Query("text, phrase", _top(lambda query: query.PhraseQuery("w2 w5", "text"))),
+)
