@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, NoReturn, TypedDict
@@ -209,11 +210,13 @@ class MergeInsertBuilder(MergeClauses):
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None = None) -> None:
         super().__init__(dataset.snapshot.schema, on)
         self._dataset = dataset
+        self._uses_index = True
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Set whether an index on the key may be used; has no effect, because no index is read."""
+        """Set whether an index on the key may be used, which is the default."""
         if not isinstance(use_index, bool):
             raise InvalidInputError(f"use_index: expected a bool, found {use_index!r}")
+        self._uses_index = use_index
         return self
 
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
@@ -372,7 +375,8 @@ class MergeInsertBuilder(MergeClauses):
         return Spool(reader)
 
     def _merge(self, snapshot: Snapshot, spool: Spool) -> tuple[Operation, MergeCounts]:
-        return merge_rows(snapshot, spool, self._plan.bound(snapshot, spool.schema))
+        clauses = self._plan.bound(snapshot, spool.schema)
+        return merge_rows(snapshot, spool, replace(clauses, uses_index=self._uses_index))
 
 
 def merge_result(counts: MergeCounts) -> MergeResult:

@@ -85,6 +85,22 @@ class Index(ABC):
         None if the index cannot answer the query.
         """
 
+    def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
+        """Return the pairs of a value and a row with this value, in any order.
+
+        Args:
+            values: Values of the type of the column, without nulls, which may repeat.
+
+        Returns:
+            The places of the values and the row references, both of shape (n,); None if the index
+            has no pairs.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        del values
+        return None
+
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` for this segment, by the reference's names."""

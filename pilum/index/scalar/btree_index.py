@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.cache import Cache
@@ -64,6 +66,14 @@ class _Page:
         shifts = starts - np.cumsum(lengths) + lengths
         return self.references[np.repeat(shifts, lengths) + np.arange(int(lengths.sum()))]
 
+    def pairs(self, keys: Any) -> tuple[NDArray[np.int64], Addresses]:
+        """Return the pairs of the place of a key and a reference."""
+        starts = self.keys.searchsorted(keys, "left")
+        lengths = self.keys.searchsorted(keys, "right") - starts
+        shifts = starts - np.cumsum(lengths) + lengths
+        found = np.repeat(shifts, lengths) + np.arange(int(lengths.sum()))
+        return np.repeat(np.arange(len(keys)), lengths), self.references[found]
+
 
 class BTreeIndex(Index):
     """An open segment of a B-tree.
@@ -110,6 +120,21 @@ class BTreeIndex(Index):
             case _:
                 return None
         return Answer(RowSet.of(rows), self._null_rows)
+
+    def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
+        """Return the pairs of a value and a row with this value; None for floats."""
+        self._require_type(values.type)
+        if pt.is_floating(self.type):  # Arrow does not sort them by their bits
+            return None
+        order = pc.sort_indices(values)
+        keys = keys_of(values.take(order))
+        first, stop, _, _ = self._pages_of_keys(keys)
+        places, references = [np.empty(0, np.int64)], [_NO_REFERENCES]
+        for low, high, page in self._pages_with(first, stop):
+            found, rows = page.pairs(keys[low:high])
+            places.append(found + low)
+            references.append(rows)
+        return order.to_numpy().astype(np.int64)[np.concatenate(places)], np.concatenate(references)
 
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""
@@ -197,20 +222,29 @@ class BTreeIndex(Index):
             pages = self._lookup.pages[int(first[0]) : int(stop[0])]
             parts = [page.between(key, key, "left", "right") for page in self._pages(pages)]
         else:
-            changes = np.bincount(first, minlength=len(self._lookup.pages) + 1)
-            changes -= np.bincount(np.maximum(first, stop), minlength=len(changes))
-            places = np.flatnonzero(changes.cumsum())
-            pages = self._lookup.pages[places]
             parts = [
-                page.equal_to(keys[low:high])
-                for low, high, page in zip(
-                    stop.searchsorted(places, "right").tolist(),
-                    first.searchsorted(places, "right").tolist(),
-                    self._pages(pages),
-                    strict=True,
-                )
+                page.equal_to(keys[low:high]) for low, high, page in self._pages_with(first, stop)
             ]
         return parts[0] if len(parts) == 1 else np.concatenate([_NO_REFERENCES, *parts])
+
+    def _pages_with(
+        self, first: NDArray[np.int64], stop: NDArray[np.int64]
+    ) -> Iterator[tuple[int, int, _Page]]:
+        """Yield pages, and which of some ascending keys each may have.
+
+        Args:
+            first: The first place of `pages` that may have each key.
+            stop: The place after the last one.
+        """
+        changes = np.bincount(first, minlength=len(self._lookup.pages) + 1)
+        changes -= np.bincount(np.maximum(first, stop), minlength=len(changes))
+        places = np.flatnonzero(changes.cumsum())
+        yield from zip(
+            stop.searchsorted(places, "right").tolist(),
+            first.searchsorted(places, "right").tolist(),
+            self._pages(self._lookup.pages[places]),
+            strict=True,
+        )
 
     def _between(self, query: Between | StartsWith) -> Addresses:
         wanted = range_of(query, self.type)

@@ -14,6 +14,9 @@ up by binary search instead. This avoids the cost of a hash join for each row of
     keys of the source, sorted          3   5 | 40   41   55 | 90
     a batch of the table, ascending           | 12 … 40 … 77 |       only 40, 41 and 55 can be in it
 
+A single key column with an index is looked up in it if the keys of the source are few, so that only
+fragments that the index does not cover are scanned.
+
 Keys are equal as in the reference: floats if all their bits are, so that a NaN equals a NaN of the
 same bits and 0.0 does not equal -0.0; and no null equals anything.
 """
@@ -21,7 +24,7 @@ same bits and 0.0 does not equal -0.0; and no null equals anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, TypeAlias
 
@@ -34,6 +37,7 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError
 from pilum.expressions.compare import bits
 from pilum.format.meta_columns import ROW_ADDRESS
+from pilum.table.indices.key_lookup import look_up
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -145,6 +149,7 @@ def join_keys(
     names: list[str],
     source: Iterable[pa.RecordBatch],
     fragment_ids: tuple[int, ...] | None = None,
+    uses_index: bool = False,
 ) -> Matches:
     """Find all pairs, in all fragments or in some.
 
@@ -152,7 +157,8 @@ def join_keys(
     """
     wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
     blocks = _windows(_source_keys(source), BLOCK_BYTES)
-    parts = [_pairs(snapshot, wanted, block) for block in blocks]
+    find = _looked_up if uses_index and len(names) == 1 and fragment_ids is None else _pairs
+    parts = [find(snapshot, wanted, block) for block in blocks]
     return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
 
 
@@ -166,6 +172,26 @@ def _source_keys(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             numbers = pa.array(np.arange(first, first + batch.num_rows))
             first += batch.num_rows
             yield _keys(batch.columns, numbers, _ROW)
+
+
+def _looked_up(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matches:
+    """Find the pairs of a block by an index; in fragments that it does not cover, by a join."""
+    assert wanted.columns is not None
+    name = wanted.columns[0]
+    keys = block.column(0).combine_chunks()
+    arrow = snapshot.schema.by_name[name].arrow_type
+    keys = keys.view(arrow) if pt.is_temporal(arrow) else keys
+    found = look_up(snapshot, name, keys) if keys.type == arrow else None
+    if found is None:
+        return _pairs(snapshot, wanted, block)
+    rows = block.column(1).to_numpy()[found.places]
+    matches = Matches(found.addresses, rows).in_order()
+    ids = snapshot.manifest.fragments.ids.tolist()
+    rest = tuple(number for number in ids if number not in found.covered)
+    if not rest:
+        return matches
+    others = _pairs(snapshot, replace(wanted, fragment_ids=rest), block)
+    return Matches.concatenate([matches, others]).in_order()
 
 
 def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matches:

@@ -102,6 +102,7 @@ class Clauses:
         others: Only unmatched table rows for which it is true are deleted; None for all.
         columns: Source columns that are written to the table, the keys included; other columns
             serve conditions only. None for all.
+        uses_index: Whether an index on the key may be used to find the pairs.
         inserts_primary_keys: Whether the keys are the primary key of the table, so that no rows may
             be added concurrently.
     """
@@ -117,6 +118,7 @@ class Clauses:
     deletes: BoundFilter | None = None
     inserts_where: BoundFilter | None = None
     columns: tuple[str, ...] | None = None
+    uses_index: bool = True
 
     @property
     def takes_all(self) -> bool:
@@ -272,7 +274,8 @@ class _Merge:
     def matches(self) -> Matches:
         """Look up the keys of the source."""
         self.aligned  # noqa: B018 - raises before any file is read
-        return join_keys(self.snapshot, self.keys, map(self._keys, self.spool.batches))
+        keys = map(self._keys, self.spool.batches)
+        return join_keys(self.snapshot, self.keys, keys, uses_index=self.clauses.uses_index)
 
     def write(self, matches: Matches) -> MergedPart:
         """Write changed and new rows."""

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap, BitMap64
 
@@ -160,6 +161,20 @@ class OpenSegment:
         found = self.index.search(query)
         self._count_bytes()
         return None if found is None else self.answer(found)
+
+    def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
+        """Return the pairs of a value and the address of a row with this value; see `Index.pairs`.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        found = self.index.pairs(values)
+        self._count_bytes()
+        if found is None:
+            return None
+        addresses, is_there = self.addresses(found[1])
+        is_there = is_there & _is_covered(addresses, self.fragments)
+        return found[0][is_there], addresses[is_there]
 
     def answer(self, found: Answer) -> Answer:
         """Return an answer of the index with addresses instead of its own references."""

@@ -34,6 +34,7 @@ from pilum.table.read.snapshot import Snapshot
 __all__ = [
     "addresses_of",
     "addresses_of_ids",
+    "are_present",
     "physical_rows",
     "take",
     "take_addresses",
@@ -127,7 +128,7 @@ def take_addresses(
         InvalidInputError: If a fragment or row does not exist; other errors as `take`.
     """
     places = np.asarray(addresses, dtype=np.uint64)
-    return _take(snapshot, places[_present(snapshot, places)], columns, _finder(snapshot))
+    return _take(snapshot, places[are_present(snapshot, places)], columns, _finder(snapshot))
 
 
 def take_row_ids(
@@ -152,10 +153,10 @@ def addresses_of_ids(
     wanted = np.asarray(ids, dtype=np.uint64)
     if snapshot.has_stable_row_ids:
         return row_id_index(snapshot).find(wanted)
-    return wanted, _present(snapshot, wanted)
+    return wanted, are_present(snapshot, wanted)
 
 
-def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def are_present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return whether the row at each address exists and is not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
     places = snapshot.manifest.fragments

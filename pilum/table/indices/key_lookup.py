@@ -1,0 +1,90 @@
+"""Look up keys in an index: the pairs of a key and a row with this key.
+
+keys 7 3 9        index on the column        pairs 7 ↔ 0:12, 9 ↔ 2:5
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from pilum.errors import CorruptFileError, NotFoundError
+from pilum.format.row_address import Addresses
+from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import are_present
+
+__all__ = ["KeyPairs", "look_up"]
+
+_ROWS_PER_KEY = 16
+"""Minimum rows per key; with more keys, a join reads fewer bytes."""
+
+
+@dataclass(frozen=True)
+class KeyPairs:
+    """Pairs of keys and rows.
+
+    Attributes:
+        places: int64, shape (n,): places of the keys.
+        addresses: uint64, shape (n,): rows with the same value, none of them deleted.
+        covered: The fragments whose rows were searched.
+    """
+
+    places: NDArray[np.int64]
+    addresses: Addresses
+    covered: BitMap
+
+
+def look_up(snapshot: Snapshot, column: str, keys: pa.Array) -> KeyPairs | None:
+    """Find the rows that have given keys.
+
+    Args:
+        snapshot: The version.
+        column: The column of the keys.
+        keys: Values of its type, without nulls.
+
+    Returns:
+        The pairs in any order; None if no index can find them, or a join is likely to be faster.
+    """
+    if not snapshot.manifest.index_section or len(keys) * _ROWS_PER_KEY > snapshot.num_rows:
+        return None
+    by_name: dict[str, list[OpenSegment]] = {}
+    for segment in open_segments(snapshot, column):
+        by_name.setdefault(segment.name, []).append(segment)
+    for segments in by_name.values():
+        found = _look_up(snapshot, segments, keys)
+        if found is not None:
+            return found
+    return None
+
+
+def _look_up(snapshot: Snapshot, segments: list[OpenSegment], keys: pa.Array) -> KeyPairs | None:
+    places = [np.empty(0, np.int64)]
+    addresses = [np.empty(0, np.uint64)]
+    covered = BitMap()
+    for segment in segments:
+        try:
+            found = segment.pairs(keys)
+        except (CorruptFileError, NotFoundError) as error:
+            warnings.warn(
+                f"index {segment.name!r}, segment {segment.segment.entry.uuid}, is not used, as it "
+                f"cannot be read; drop it and create it again: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            continue
+        if found is None:
+            return None
+        places.append(found[0])
+        addresses.append(found[1])
+        covered |= segment.fragments
+    if not covered:
+        return None
+    every, rows = np.concatenate(places), np.concatenate(addresses)
+    is_there = are_present(snapshot, rows)
+    return KeyPairs(every[is_there], rows[is_there], covered)
