@@ -180,10 +180,7 @@ _NUMBERS = frozenset(
 
 
 def block_of(array: pa.Array) -> ValueBlock:
-    """View a leaf array as a block.
-
-    Args:
-        array: An array of any length above 0, with any offset.
+    """View a leaf array, not empty and with any offset, as a block.
 
     Raises:
         UnsupportedTypeError: If the file format has no form for the type.

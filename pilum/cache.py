@@ -45,12 +45,8 @@ class CacheStats:
 class Cache:
     """Values by key; the least recently used are evicted first. Safe to use from several threads.
 
-    A child process starts with an empty cache: another thread may have been using this one when the
-    process was forked.
-
-    Args:
-        limit_bytes: The cached values never count more than this; a larger value is not kept at
-            all.
+    The values never count more than `limit_bytes`; a larger one is not kept at all. A child process
+    starts with an empty cache: another thread may have been using this one at the fork.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -185,10 +181,8 @@ class Descriptions:
     def parsed(self, parse: Callable[..., T], data: bytes, *context: Hashable) -> T:
         """Return `parse(data, *context)`, or an earlier result for the same arguments.
 
-        Args:
-            parse: A function whose result depends on its arguments only, and is immutable.
-            data: The serialised description.
-            context: Other arguments, such as the version of the file.
+        The result, immutable, depends on the arguments only: the serialised description, and such
+        context as the version of the file.
         """
         key = parse, data, *context
         found = self._found.get(key)
@@ -213,9 +207,8 @@ class Descriptions:
 class FileCaches:
     """The caches of an open file.
 
-    Attributes:
-        descriptions: Parsed descriptions that it shares with other files.
-        pages: What its pages need for every random access, such as tables of chunks.
+    The parsed descriptions are shared with other files; `pages` has what pages need for every
+    random access, such as tables of chunks.
     """
 
     descriptions: Descriptions

@@ -84,13 +84,10 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """One layer, as Arrow stores it.
+    """One layer, as Arrow stores it: the bitmap with its first bit, and the offsets of lists.
 
-    Attributes:
-        validity: Bitmap and its first bit; None if no slot has a null of its own.
-        offsets: The offsets of lists.
-        has_empty: Whether a list is empty.
-        is_nullable: Whether the layer has a level for nulls, even if no entry has it.
+    `validity` is None if no slot has a null of its own. `is_nullable` is whether the layer has a
+    level for nulls, even if no entry has it.
     """
 
     validity: tuple[NDArray[np.uint8], int] | None
@@ -110,15 +107,12 @@ class _Layer:
 def ravel(
     chain: pa.Array, num_layers: int | None = None, as_if_null: Sequence[bool] = ()
 ) -> tuple[Levels, pa.Array]:
-    """Split a chain into levels and leaf values.
+    """Split a chain into levels and an array of the `num_visible` leaf values.
 
     Args:
         chain: The column.
         num_layers: How many layers it has, if the leaf is a struct that is stored as one value.
         as_if_null: Which layers, outer-most first, get levels as if they had a null; none if empty.
-
-    Returns:
-        The levels, and the leaf array of `num_visible` values.
     """
     if chain.type.num_fields == 0 and chain.null_count == 0:
         return _all_valid(len(chain)), chain
@@ -225,11 +219,7 @@ def _peel_list(
 def shown_items(
     array: pa.Array, alive: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], bool, pa.Array]:
-    """Drop the items of lists that are not alive.
-
-    Args:
-        array: Lists, at least one.
-        alive: Which of them are alive, bool; all if None.
+    """Drop the items of lists, at least one, that are not `alive` (bool; all are if None).
 
     Returns:
         Offsets of the lists from 0 on, whether one that is alive is empty, and the items.
@@ -278,8 +268,8 @@ def _validity(array: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
 def _number(layers: list[_Layer]) -> tuple[list[int], list[int], list[int], int, int]:
     """Assign numbers to the levels of layers.
 
-    Returns:
-        Null, empty and repetition level per layer (outer-most first), highest and visible level.
+    The result is the null, empty and repetition level per layer (outer-most first), and the highest
+    and the visible level.
     """
     nulls, empties, reps = ([0] * len(layers) for _ in range(3))
     level = rep = visible = 0

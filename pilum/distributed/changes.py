@@ -46,12 +46,10 @@ _BATCH_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeSplit:
-    """Some rows of a micro-batch.
+    """Some rows of a micro-batch: a fragment and range, and the selected rows of the range.
 
     Attributes:
-        split: The fragment and range of the rows.
-        rows: The selected rows of the range.
-        commit_version: The version that added, changed or removed them.
+        commit_version: The version that added, changed or removed the rows.
         mark: The mark of the version that is read, in case the table is dropped and created again.
     """
 
@@ -71,12 +69,9 @@ def plan_changes(
     latest: TableVersion,
     target_bytes: int = DEFAULT_SPLIT_BYTES,
 ) -> Iterator[ChangeSplit]:
-    """Split pieces into ranges of rows.
+    """Split the pieces of a micro-batch, as `Follower.pieces` yields them, into ranges of rows.
 
-    Args:
-        pieces: The pieces of a micro-batch, as `Follower.pieces` yields them.
-        latest: Any version of the table.
-        target_bytes: Larger files are split.
+    `latest` is any version of the table; files larger than `target_bytes` are split.
     """
     for version, piece in pieces:
         # A split needs only the number of a version, so one snapshot serves for all.
@@ -98,15 +93,9 @@ def read_changes(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of changes, with `CHANGE_TYPE` and `COMMIT_VERSION` after their columns.
 
-    Args:
-        changes: The rows, of one table.
-        names: Columns; those that the version does not have are left out.
-        filter: A SQL condition on added rows.
-        batch_size: Rows per batch; by default 10,000, fewer if they are wide.
-        batch_bytes: Approximate bytes of files per batch, without `batch_size`.
-        with_payloads: Whether to return the bytes of blobs instead of their descriptors.
-        window_bytes: Bytes of rows that are read in one window.
-        storage_options: Options of the object store.
+    Columns that the version does not have are left out; the filter applies to added rows. Without
+    `batch_size`, batches have 10,000 rows, fewer if they are wide, or approximately `batch_bytes`
+    bytes of files. Other arguments are as in `read_split`.
 
     Raises:
         VersionNotFoundError: If the version was cleaned up after the batch was planned.

@@ -51,12 +51,10 @@ Sorted: TypeAlias = Callable[[], Sequence[tuple[Fragment, ...]]]
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """The rewriting of one group of fragments.
+    """The rewriting of one group of fragments, whose files have `size_bytes`.
 
-    Attributes:
-        write: The version that is read, and the files that are written.
-        condition: SQL that selects the rows of the group; None if these are all rows.
-        size_bytes: Size of the files that are replaced.
+    `write` has the version that is read, and the files that are written; `condition` is SQL that
+    selects the rows of the group, None if these are all rows.
     """
 
     write: WriteJob
@@ -78,7 +76,9 @@ def cluster(
     commit_every: int | None = None,
     journal: Journal | None = None,
 ) -> CompactionMetrics:
-    """Rewrite the rows of a table in another order.
+    """Rewrite the rows of a table, at its latest version, in another order.
+
+    The metrics are those of the work done; for a resumed job, of the remaining work.
 
     Args:
         sort: Plans the order of the rows that a job selects, and returns a function. This runs the
@@ -89,9 +89,6 @@ def cluster(
         order: A description of the order, which identifies a named job.
         commit_every: Number of adjacent fragments that are ordered and committed as one group.
         journal: The journal of a named job.
-
-    Returns:
-        Metrics of the work done; for a resumed job, of the remaining work.
 
     Raises:
         CommitConflictError: If another writer changed or moved rows concurrently.
@@ -115,10 +112,8 @@ def write_cluster_part(
 ) -> tuple[Fragment, ...]:
     """Write the rows of one task together with their ids and versions.
 
-    Args:
-        job: The job.
-        batches: The columns of the table, and the addresses of the rows.
-        write: Writes rows without addresses, such as `write_part` after a conversion of types.
+    The batches have the columns of the table and the addresses of the rows; `write` gets them
+    without addresses, such as `write_part` after a conversion of types.
     """
     addresses: list[pa.Array] = []
 

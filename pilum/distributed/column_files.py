@@ -89,11 +89,9 @@ class ColumnValues:
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """A finished column file.
+    """A finished column file, and the fragment as it was when the values were computed.
 
-    Attributes:
-        fragment: The fragment as it was when the values were computed.
-        file: The file; None if all rows of the fragment are deleted.
+    `file` is None if all rows of the fragment are deleted.
     """
 
     fragment: Fragment
@@ -118,11 +116,7 @@ class ColumnFile:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ColumnFile:
-        """Read what `to_json` wrote.
-
-        Raises:
-            InvalidInputError: If the text has another form.
-        """
+        """Read what `to_json` wrote; raise InvalidInputError if the text has another form."""
         try:
             values = json.loads(text)
             fragment, file = values["fragment"], values["file"]
@@ -189,13 +183,8 @@ def write_column_file(
 ) -> ColumnFile:
     """Compute and write the columns of one fragment; the table does not change.
 
-    Args:
-        snapshot: The version of the table.
-        fragment: One of its fragments.
-        new: Schema of the file.
-        values: How they are computed.
-        replaces: Whether the columns exist and get new values.
-        file_name_prefix: Prefix of the file name, which identifies the writer.
+    `new` is the schema of the file, `values` how they are computed. `replaces` says whether the
+    columns exist; `file_name_prefix` identifies the writer.
     """
     batches = (_replaced if replaces else _added)(snapshot, fragment, new, values)
     with new_files(snapshot.store) as written:

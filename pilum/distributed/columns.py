@@ -120,12 +120,8 @@ class _Run:
     """One call, with its finished files and its commits.
 
     Attributes:
-        tasks: The engine.
-        uri: Location of the table.
-        values: The computed values.
         replaces: Whether files of existing columns are replaced; rows keep their positions.
         journal: Journal in which a named job records its progress.
-        storage_options: Settings of the store.
         swaps: Whether new columns take the names and positions of existing ones.
         finished: Written files, by fragment.
         committed: Fragments whose files are in the table.

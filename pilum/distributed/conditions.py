@@ -29,12 +29,9 @@ __all__ = [
 
 
 def bind_value(text: str, schema: pa.Schema) -> BoundProjection:
-    """Bind an expression over columns whose values are compared or aggregated.
+    """Bind an expression over columns whose values are compared or aggregated, as `bind`.
 
-    Raises:
-        ColumnNotFoundError: If the expression names an unknown column.
-        FilterError: If it does not parse or its types do not fit.
-        UnsupportedFeatureError: If the values are JSON, whose bytes have no meaning of their own.
+    UnsupportedFeatureError is raised if they are JSON, whose bytes have no meaning of their own.
     """
     bound = bind_projection(text, schema)
     if is_json_field(bound.field):

@@ -28,12 +28,7 @@ def write_files(
     folder: str,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Write the content of each row to a file; a repeated task writes the same files.
-
-    Args:
-        batches: Rows with the columns `path` and `content`.
-        folder: Location of the folder.
-        storage_options: Options of the object store.
+    """Write the `content` of each row to a file at its `path`; a repeated task writes them again.
 
     Yields:
         The column `path`, and `refusal`: why a row was not written, because its path leaves the

@@ -168,12 +168,9 @@ class QueryColumns:
     def of(
         cls, table: TableVersion, wanted: Collection[str], *, are_replaced: bool
     ) -> QueryColumns:
-        """Look up the fields that a query reads.
+        """Look up the fields that a query reads, in the version that it begins with.
 
-        Args:
-            table: The version that the query begins with.
-            wanted: The paths of the fields; unknown ones are ignored.
-            are_replaced: As the attribute.
+        Unknown paths among `wanted` are ignored.
         """
         known = _paths(table.snapshot.schema.fields)
         ids = {path: number for path, number in known if path in wanted}
@@ -207,11 +204,7 @@ class QueryColumns:
 
 
 class Follower:
-    """A cursor over the versions of one table.
-
-    Attributes:
-        columns: The columns that the query reads; each version with rows must have them.
-    """
+    """A cursor over the versions of one table; those with rows must have the query's columns."""
 
     def __init__(
         self,
@@ -245,11 +238,8 @@ class Follower:
     def beginning(self, latest: int) -> Offset:
         """Return the offset at which the options begin a new stream.
 
-        Args:
-            latest: The last version to read.
-
-        Raises:
-            VersionNotFoundError: If the starting version does not exist yet.
+        VersionNotFoundError is raised if the starting version does not exist yet. `latest` is the
+        last version to read.
         """
         options = self._options
         if options.starting_timestamp is not None:
@@ -266,12 +256,9 @@ class Follower:
         return Offset(options.starting_version)
 
     def advance(self, start: Offset, limit: Limit, target: int) -> Offset:
-        """Return the end of a micro-batch.
+        """Return the end of a micro-batch; it has at least one piece, if there is one.
 
-        Args:
-            start: The beginning of the micro-batch.
-            limit: The maximum size; at least one piece is taken, if there is one.
-            target: The last version to read.
+        The batch begins at `start`; `target` is the last version to read.
 
         Raises:
             VersionNotFoundError: If a version was cleaned up and the options do not allow that.

@@ -145,11 +145,8 @@ def write_options(
 ) -> WriteOptions:
     """Return the options that determine how the rows of a task are divided into files.
 
-    Args:
-        max_rows_per_file: Number of rows after which a task starts a new file.
-        max_bytes_per_file: Number of bytes after which a task starts a new file.
-        memory_limit: Approximate limit, in bytes, of the rows that a task holds.
-        encoding: Settings of the encodings.
+    A task starts a new file after a number of rows or bytes, and holds rows of approximately
+    `memory_limit` bytes.
     """
     buffered = memory_limit and max(1, memory_limit // _BUFFERED_SHARE)
     given: dict[str, Any] = {

@@ -36,11 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Journal:
     """The journal of one job; picklable.
 
-    Attributes:
-        uri: Location of the table.
-        job: Name of the job.
-        location: Location of the journals; None for the table's own folder.
-        storage_options: Settings of the stores.
+    `uri` is the location of the table, `location` that of the journals; None for its own folder.
     """
 
     uri: str
@@ -60,14 +56,9 @@ class Journal:
     ) -> dict[str, Any]:
         """Record what the job does and return the plan in effect, which is that of the first run.
 
-        Args:
-            facts: What the job does.
-            plan: The fragments that it changes.
-            restart: Whether this plan replaces the plan of the first run.
-
-        Raises:
-            InvalidInputError: If the name belongs to a different job.
-            CorruptFileError: If the journal is damaged.
+        `facts` say what the job does, `plan` the fragments that it changes; with `restart`, the
+        plan replaces that of the first run. InvalidInputError is raised if the name belongs to a
+        different job.
         """
         mine = json.loads(json.dumps({"facts": facts, "plan": plan}))
         if restart:

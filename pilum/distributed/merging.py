@@ -66,10 +66,8 @@ _NOTHING = MergeCounts(0, 0, 0)
 class MergeJob:
     """One attempt of a merge, as its tasks need it; picklable.
 
-    Attributes:
-        write: The version and the files of the attempt.
-        source: The source columns in the types of the merge.
-        clauses: What happens to the rows.
+    `write` has the version and the files of the attempt, `source` the source columns in the types
+    of the merge.
     """
 
     write: WriteJob
@@ -91,11 +89,9 @@ class MergeJob:
 
 @dataclass(frozen=True)
 class MergePart:
-    """The result of one task of a merge.
+    """The rows that one task of a merge wrote, and those that they replace.
 
-    Attributes:
-        written: The rows that it wrote, and those that they replace.
-        others: Addresses of table rows that the source does not have and that are deleted.
+    `others` are addresses of table rows that the source does not have and that are deleted.
     """
 
     written: MergedPart
@@ -128,23 +124,16 @@ class DistributedMerge(MergeClauses):
     ) -> MergeResult:
         """Merge the rows with one commit; again, if concurrent commits changed the same rows.
 
-        The errors are those of `pilum.MergeInsertBuilder.execute`.
-
-        Args:
-            schema: Columns of the source in the types of the merge.
-            local: All rows of the source, to merge them in this process; None to spread them.
-            spread: Joins the source with the table and writes each part as a task.
+        The errors are those of `pilum.MergeInsertBuilder.execute`. `schema` has the columns of the
+        source in the types of the merge. All rows are merged in this process if they are given as
+        `local`; otherwise `spread` joins the source with the table and writes each part as a task.
         """
         change = replace(self._change, retries=self._retries, key=self._idempotency_key)
         attempt = partial(self._attempt, schema, local, spread)
         return merge_result(change.commit_once(self._table, attempt, _NOTHING))
 
     def check(self, schema: pa.Schema) -> None:
-        """Bind the clauses to both sides, to report errors before any task runs.
-
-        Raises:
-            InvalidInputError: If no clause is configured; other errors as `run`.
-        """
+        """Bind the clauses to both sides, to report the errors of `run` before any task runs."""
         if not self._plan.does_something:
             raise InvalidInputError("nothing to merge: call one of the when_ methods first")
         self._bound(self._table.snapshot, schema)
@@ -184,12 +173,8 @@ def write_merge_part(
 ) -> MergePart:
     """Write the rows of one part of the join.
 
-    Args:
-        merge: The merge.
-        batches: Source columns, `MERGE_ADDRESS` and `MERGE_PRESENT`, in ascending order of
-            addresses.
-        attempt: The attempt of the task.
-        convert: Casts rows of the engine to a schema, by name.
+    The batches have the source columns, `MERGE_ADDRESS` and `MERGE_PRESENT`, in ascending order of
+    addresses; `convert` casts rows of the engine to a schema, by name.
     """
     pairs: list[pa.Array] = []
     others: list[pa.Array] = []

@@ -53,13 +53,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RowChange:
-    """The target and the retry settings of a row change.
+    """The target of a row change, a table or branch, and how often it is retried after conflicts.
 
-    Attributes:
-        uri: Location of the table, or of the branch.
-        storage_options: Options of the object store.
-        retries: Maximum number of retries after concurrent changes of the same rows.
-        key: Idempotency key of the job, if any.
+    `key` is the idempotency key of the job, if any.
     """
 
     uri: str
@@ -77,12 +73,7 @@ class RowChange:
         idempotency_key: JobKey | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> RowChange:
-        """Combine the arguments that all row changes have.
-
-        Raises:
-            BranchNotFoundError: If there is no such branch.
-            InvalidInputError: If an argument is invalid.
-        """
+        """Combine and check the arguments that all row changes have; find the branch."""
         retries = Retries(conflict_retries, retry_timeout)
         access = dict(storage_options or {})
         return cls(branch_uri(uri, branch, access), access, retries, idempotency_key)
@@ -108,11 +99,9 @@ class RowChange:
     ) -> T:
         """Change the table, unless it already contains the job; the errors are those of the commit.
 
-        Args:
-            table: The table, as returned by `opened`.
-            attempt: Does the work of a job on the version `job.base`, and returns the operation to
-                commit and the result. If it fails, its files are deleted.
-            nothing: The result to return if the table already contains the job.
+        `attempt` does the work of a job on the version `job.base`, and returns the operation to
+        commit and the result. If it fails, its files are deleted. `nothing` is the result if the
+        table already contains the job.
         """
 
         def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:
@@ -139,15 +128,10 @@ class RowChange:
 
 
 def delete(tasks: Tasks, change: RowChange, where: str, *, local_bytes: int = 0) -> DeleteResult:
-    """Delete rows with one commit; errors are those of `LanceDataset.delete`.
+    """Delete rows for which a condition is true with one commit, as `LanceDataset.delete` does.
 
-    Tasks search the fragments and report matching rows. The driver needs 4 bytes per row.
-
-    Args:
-        tasks: The engine.
-        change: The table.
-        where: SQL; rows for which it is true are deleted.
-        local_bytes: A table with at most this many bytes of data files is changed without tasks.
+    Tasks search the fragments and report matching rows. The driver needs 4 bytes per row. A table
+    with at most `local_bytes` of data files is changed without tasks.
     """
     table = change.opened()
     bind(where, table.snapshot.schema.arrow)  # report errors here, before any task runs
@@ -172,17 +156,10 @@ def update(
     *,
     local_bytes: int = 0,
 ) -> UpdateResult:
-    """Update values with one commit; errors are those of `LanceDataset.update`.
+    """Update values with one commit, as `LanceDataset.update` does.
 
     Tasks write the changed rows to new files and report their old addresses. The driver needs 8
-    bytes per row.
-
-    Args:
-        tasks: The engine.
-        change: The table.
-        values: SQL expressions by column.
-        where: SQL; rows for which it is true are updated. None for all rows.
-        local_bytes: As in `delete`.
+    bytes per row. `local_bytes` is as in `delete`.
     """
     if not isinstance(values, Mapping) or not values:
         raise InvalidInputError(f"set: expected a dict of columns and SQL, found {values!r}")

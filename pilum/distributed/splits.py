@@ -166,11 +166,12 @@ def partition_splits(
 ) -> list[tuple[Split, ...]]:
     """Split a version into the ranges that single tasks read.
 
+    Ranges that the filter cannot match are skipped, if that is known without reading rows.
+
     Args:
         version: The version.
         columns: The columns to read.
-        filter: A filter; ranges that it cannot match are skipped, if that is known without reading
-            rows.
+        filter: A filter.
         target_bytes: Approximate size of the files that one task reads; if None, 96 MiB, or more
             for a projection.
         max_rows: Approximate maximum number of rows per task, used without `target_bytes`; if None,

@@ -28,11 +28,8 @@ _NAME = "{}-given-up.lance"
 def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None) -> int:
     """Delete the data files of attempts that were not committed, and return their number.
 
-    Args:
-        store: Store of the table.
-        uuid: Id of the job, with which the names of its files start.
-        is_kept: Predicate for names of files that are, or may become, part of the table; None to
-            keep no file.
+    Names of files start with the uuid of their job. Those for which `is_kept` is true are, or may
+    become, part of the table.
     """
     files = [entry.name for entry in store.list(DATA_FOLDER)]
     # A killed attempt may have left only sidecar files.

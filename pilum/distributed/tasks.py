@@ -41,18 +41,10 @@ class Tasks(Protocol):
     """An engine that runs tasks."""
 
     def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        """Run one task per item.
+        """Run one task per item and return the results in the order of the items.
 
-        Args:
-            items: Picklable items, small in total.
-            work: A picklable function.
-
-        Returns:
-            The picklable results, in the order of the items.
-
-        Raises:
-            InvalidInputError: If a task raised it: such errors are permanent and are not retried.
-                UnsupportedFormatError likewise.
+        Items (small in total), the function and the results are picklable. InvalidInputError and
+        UnsupportedFormatError of a task are permanent: they are not retried, and are raised here.
         """
         ...
 

@@ -52,16 +52,9 @@ def compact(
 ) -> CompactionMetrics:
     """Compact small fragments into larger ones, as `LanceDataset.optimize.compact_files` does.
 
-    Args:
-        tasks: The engine.
-        uri: Location of the table.
-        options: Options of `compact_files`.
-        commit_every: Commit whenever this many tasks are done; None for one commit at the end.
-        storage_options: Options of the object store.
-
-    Raises:
-        CommitConflictError: If concurrent writers changed all of the fragments. If they changed
-            some of them, those are left as they are.
+    With `commit_every`, it commits whenever this many tasks are done, otherwise once at the end.
+    CommitConflictError is raised if concurrent writers changed all of the fragments. If they
+    changed some of them, those are left as they are.
     """
     optional_count("commit_every", commit_every, 1)
     access = dict(storage_options or {})
@@ -118,11 +111,7 @@ def verify(
 ) -> VerifyReport:
     """Check the structure of a table without changing it; damage raises no error.
 
-    Args:
-        tasks: The engine.
-        uri: Location of the table.
-        storage_options: Options of the object store.
-        deep: Whether tasks also decode all pages of the latest version.
+    If `deep`, tasks also decode all pages of the latest version.
     """
     version = TableVersion.latest(uri, storage_options)
     found = check(version.snapshot, deep=False, all_versions=True)
@@ -173,13 +162,7 @@ def analyze(
 ) -> list[ColumnStatistics]:
     """Read a version and compute the statistics of its columns, in the order of the given ones.
 
-    Args:
-        tasks: The engine.
-        version: The version.
-        columns: Names of columns; None for all.
-
-    Raises:
-        ColumnNotFoundError: If there is no such column.
+    ColumnNotFoundError is raised if there is no such column.
     """
     known = version.columns.names
     names = tuple(known if columns is None else columns)

@@ -73,11 +73,7 @@ class TableVersion:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The open version; for the modules of this package.
-
-        Raises:
-            VersionNotFoundError: If the version no longer exists.
-        """
+        """The open version; for the modules of this package."""
         return Snapshot.at(open_table(self.uri, self.storage_options), self.version)
 
     @property
@@ -131,11 +127,9 @@ class TableVersion:
         return text_schema(scan_schema(self.snapshot, options))
 
     def row_bytes(self, columns: Iterable[str], fragment_id: int | None = None) -> float:
-        """Estimate the size in memory of some columns of a row.
+        """Estimate the size in memory of some columns of a row, by one fragment (None: the first).
 
-        Args:
-            columns: Names or dotted paths; also of columns that no file contains.
-            fragment_id: The fragment to look at; the first one if None.
+        The columns may also be ones that no file contains.
         """
         fragments = self.snapshot.manifest.fragments
         fragment = next(one for one in fragments if fragment_id in {None, one.id})
@@ -189,12 +183,7 @@ def find_version(
 
 
 def branch_uri(uri: str, branch: str | None, storage_options: Mapping[str, str] | None) -> str:
-    """Return the location of a branch; the location of the table if no branch is named.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        BranchNotFoundError: If there is no such branch.
-    """
+    """Return the location of a branch; the location of the table if no branch is named."""
     if branch is None:
         return uri
     here = Line.at(open_table(uri, storage_options))

@@ -43,10 +43,9 @@ def elements_per_row(path: LeafPath) -> int:
 
 
 def nullable_above_lists(path: LeafPath) -> tuple[bool, ...]:
-    """Return which fields have items that may be null and contain lists of either kind.
+    """Return, for each field, whether its items may be null and contain lists of either kind.
 
-    Returns:
-        One value for each field, outer-most first; empty if there is no such field.
+    The outer-most is first; the result is empty if there is no such field.
     """
     if len(path) == 1:
         return ()
@@ -59,10 +58,9 @@ def nullable_above_lists(path: LeafPath) -> tuple[bool, ...]:
 
 
 def require_storable(schema: Schema, version: FileVersion) -> None:
-    """Check that files of a version can hold the fields.
+    """Raise UnsupportedTypeError if files of a version cannot hold the fields.
 
-    Raises:
-        UnsupportedTypeError: If not; the text names the column and the version that could.
+    The text names the column and the version that could.
     """
     for field in schema.fields:
         for path in field.leaf_paths() if field.children else ():

@@ -64,10 +64,7 @@ def rows_of(addresses: Addresses) -> NDArray[np.int64]:
 
 
 def by_fragment(addresses: Addresses) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Split addresses by fragment.
-
-    Args:
-        addresses: Addresses in any order; they may repeat.
+    """Split addresses, in any order and with repetitions, by fragment.
 
     Yields:
         The id of a fragment, in ascending order, and the positions of its addresses in `addresses`,

@@ -225,11 +225,7 @@ class Field:
                 yield (self, *path)
 
     def project(self, paths: Iterable[tuple[str, ...]]) -> Field:
-        """Return the field with only the members at `paths` (each relative to this field).
-
-        Raises:
-            ColumnNotFoundError: If a path does not exist.
-        """
+        """Return the field with only the members at `paths` (each relative to this field)."""
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for path in paths:
             if not path:
@@ -249,12 +245,8 @@ class Field:
     def from_arrow(cls, field: pa.Field, ids: Iterator[int], above: str = "") -> Field:
         """Build the tree below an Arrow field, taking ids in pre-order.
 
-        JSON, as text or binary, becomes a field of binary JSON.
-
-        Args:
-            field: The field.
-            ids: Ids for the field and all below it.
-            above: Path of the parent field, with a trailing dot, for messages.
+        JSON, as text or binary, becomes a field of binary JSON. For messages, `above` is the path
+        of the parent field, with a trailing dot.
 
         Raises:
             UnsupportedTypeError: If the format has no name for a type.
@@ -384,11 +376,7 @@ class Schema:
         return max((field.id for field in self.walk()), default=-1)
 
     def field(self, name: str) -> Field:
-        """Return the top-level field of this name.
-
-        Raises:
-            ColumnNotFoundError: If there is none.
-        """
+        """Return the top-level field of this name; raise ColumnNotFoundError if there is none."""
         if name not in self.by_name:
             raise ColumnNotFoundError(f"no column {name!r}; the columns are {self.names}")
         return self.by_name[name]

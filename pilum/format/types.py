@@ -106,11 +106,7 @@ _POINTER.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def logical_type(arrow: pa.DataType) -> str:
-    """Return the name of an Arrow type.
-
-    Raises:
-        UnsupportedTypeError: If the format has no name for the type.
-    """
+    """Return the name of an Arrow type; raise UnsupportedTypeError if it has none."""
     if arrow in _NAMES:
         return _NAMES[arrow]
     if pt.is_struct(arrow):
@@ -238,11 +234,7 @@ def _arrow_of_dictionary(text: str) -> pa.DataType:
 
 
 def struct_list_size(name: str) -> int | None:
-    """Return the list size of a logical type of fixed-size lists of structs; None for other types.
-
-    Raises:
-        CorruptFileError: If the size is not positive.
-    """
+    """Return the size of the lists if a logical type is fixed-size lists of structs, else None."""
     if not name.startswith(_STRUCT_LIST):
         return None
     try:
@@ -281,8 +273,7 @@ class _ArrowSchema(ctypes.Structure):
 def stored_metadata(field: pa.Field) -> dict[str, str]:
     """Return the metadata of a field, with the keys that name its extension type.
 
-    Raises:
-        UnsupportedTypeError: If the parameters of the type are not text.
+    UnsupportedTypeError is raised if the parameters of the type are not text.
     """
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     if isinstance(field.type, pa.BaseExtensionType) and EXTENSION_NAME not in metadata:
@@ -325,8 +316,7 @@ def mentions_extensions(schema: pa.Schema) -> bool:
 def restored_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with the registered extension types; itself if it has none.
 
-    Raises:
-        CorruptFileError: If a type is declared that cannot have its declared storage.
+    CorruptFileError is raised if a type is declared that cannot have its declared storage.
     """
     if not mentions_extensions(schema) or not any(_has_extensions(field) for field in schema):
         return schema

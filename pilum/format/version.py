@@ -91,8 +91,7 @@ class FileVersion(Enum):
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
         """Return the version with these numbers, from a footer or a manifest.
 
-        Raises:
-            UnsupportedVersionError: If this library does not know the version.
+        UnsupportedVersionError is raised if this library does not know the version.
         """
         found = _BY_NUMBERS.get((major, minor))
         if found is None:

@@ -56,9 +56,7 @@ _MAX_STARTED = 32
 class Ranges:
     """Byte ranges of one file, in any order; they may overlap or be empty.
 
-    Attributes:
-        offsets: int64, shape (n,), absolute byte positions.
-        sizes: int64, shape (n,), bytes.
+    Both arrays are int64, shape (n,), in bytes; offsets are absolute.
     """
 
     offsets: NDArray[np.int64]
@@ -309,14 +307,7 @@ def run_plan(plan: Plan[T], source: Source) -> T:
 
 
 def gather(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
-    """Merge several plans into one that takes their steps together: each round is one request.
-
-    Args:
-        plans: Fresh generators that read the same source.
-
-    Returns:
-        Their results, in order.
-    """
+    """Merge plans that read one source into one: each round is one request. Keep the order."""
     if len(plans) == 1:
         return [(yield from plans[0])]
     results: list[Any] = [None] * len(plans)
@@ -364,12 +355,7 @@ def _split(fetched: Fetched, wanted: list[Ranges]) -> list[Fetched]:
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
-    """All bytes of a file.
-
-    Attributes:
-        path: The origin of the bytes.
-        data: uint8, shape (size,).
-    """
+    """All bytes of a file (uint8, shape (size,)), with the path of their origin."""
 
     path: str
     data: NDArray[np.uint8]

@@ -68,16 +68,7 @@ _SPECIAL = re.compile("[%?#]")
 
 
 def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore:
-    """Open the store at a location. Nothing is read or written yet.
-
-    Args:
-        uri: A location with a scheme of `SERVICES` or `MEMORY_SCHEMES`.
-        options: Storage options, see `pilum.storage.cloud_options`.
-
-    Raises:
-        InvalidInputError: If the location or an option is invalid.
-        MissingDependencyError: If obstore is not installed.
-    """
+    """Open the store at a location of `SERVICES` or `MEMORY_SCHEMES`, as `open_store`."""
     scheme, _, rest = uri.partition("://")
     scheme, given = scheme.lower(), dict(options or {})
     if "?" in rest or "#" in rest:
@@ -103,7 +94,6 @@ class CloudStore:
     Attributes:
         uri: The location of the root, as users write it.
         root: Key of the root, "" for the whole bucket.
-        bucket: The bucket that requests go to.
         reopen: Opens the same store again, in another process.
         io: Counts what all stores of this root read and write.
     """
@@ -168,8 +158,7 @@ class CloudStore:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a whole object unless one of the same name exists; exactly one caller wins.
 
-        Returns:
-            Whether this call created the object, as far as the store reports: see the module.
+        The result is what the store reports: see the module.
         """
         key = self._key(path)
         with self._translate_errors(path):

@@ -90,9 +90,8 @@ class Bucket:
     def translate_errors(self, where: str) -> AbstractContextManager[None]:
         """Translate errors of the client into errors that name the object.
 
-        Raises:
-            InvalidInputError: In a forked process, whose copy of the client waits for threads that
-                do not exist there.
+        InvalidInputError is raised in a forked process, whose copy of the client waits for threads
+        that do not exist there.
         """
         if self.process is not None and self.process != os.getpid():
             raise InvalidInputError(
@@ -207,17 +206,10 @@ def _obstore() -> ModuleType:
 
 @contextmanager
 def translate_errors(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
-    """Translate errors of the client into errors that name the object.
+    """Translate errors of the client into errors that name the object or folder.
 
-    Args:
-        where: The object or folder.
-        secrets: Values that no message may contain.
-
-    Raises:
-        NotFoundError: If the object or the bucket does not exist.
-        PermissionError: If the credentials do not allow the request.
-        InvalidInputError: If the path is not valid in object stores.
-        OSError: If the store fails.
+    No message contains a secret. An error is NotFoundError, PermissionError, InvalidInputError (if
+    the path is not valid in object stores) or another OSError.
     """
     try:
         yield

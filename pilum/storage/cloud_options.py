@@ -280,11 +280,9 @@ def _number(options: Mapping[str, Any], key: str, default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The settings of one profile.
+    """The settings of the client in one profile, by name without prefix.
 
-    Attributes:
-        config: Settings of the client, by name without prefix.
-        provider_name: The name for `credential_provider`, if the keys are not in the files.
+    `provider_name` is the name for `credential_provider`, if the keys are not in the files.
     """
 
     config: dict[str, str] = field(default_factory=dict, repr=False)

@@ -50,13 +50,7 @@ def lay_out(
     file_size: int,
     gap_bytes: int = GAP_BYTES,
 ) -> Layout | int:
-    """Plan the reads of some ranges.
-
-    Args:
-        offsets: int64, shape (n,), positions in the file.
-        sizes: int64, shape (n,), bytes.
-        file_size: Size of the file in bytes.
-        gap_bytes: Ranges that are no further apart than this are read together.
+    """Plan the reads of some ranges; those no further apart than `gap_bytes` are read together.
 
     Returns:
         The layout, or the index of the first range that does not lie within the file.

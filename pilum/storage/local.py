@@ -188,10 +188,8 @@ def durable_at_commit(store: Store) -> Iterator[Store]:
     """Yield the store for a block that writes files and publishes them.
 
     New files need not be durable before something is published that refers to them; when the block
-    ends, all are. This makes a difference for local stores only.
-
-    Raises:
-        OSError: If the store failed at an object that was not published.
+    ends, all are. This makes a difference for local stores only. OSError is raised if the store
+    failed at an object that was not published.
     """
     pending = PendingFiles()
     try:

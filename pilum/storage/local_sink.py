@@ -169,8 +169,7 @@ class LocalSink:
     def finish_if_absent(self) -> bool:
         """Make the file durable and visible unless one of the same name exists.
 
-        Returns:
-            Whether this call created the file; `abort` then removes only the temporary name.
+        Return whether this call created the file; `abort` then removes only the temporary name.
         """
         temporary = self._flushed()
         self._sync_file()
@@ -263,11 +262,8 @@ def begin_write_back(descriptor: int, start: int, end: int) -> int:
 
     Linux keeps written data in memory until a process waits for it: an `fsync` after 25 MB takes as
     long as encoding them did. This makes nothing durable, so it is not part of any order of
-    effects. Where it is not available, finishing the file only takes longer.
-
-    Returns:
-        The end of the part, which is the next start: a page of memory that may still be filled is
-        left out.
+    effects. Where it is not available, finishing the file only takes longer. The result is the next
+    start: a page of memory that may still be filled is left out.
     """
     end -= end % mmap.PAGESIZE
     if _sync_file_range is not None and end > start:

@@ -48,11 +48,9 @@ class _Running:
 class PendingFiles:
     """Files that threads finish; `wait` returns when all are durable and visible.
 
-    No reader may look for their names before `wait` has returned.
-
-    Args:
-        max_bytes: The memory that unfinished files may hold; beyond it, the oldest is waited for.
-        later: The group that `wait` passes visible files on to, instead of waiting for them.
+    No reader may look for their names before `wait` has returned. If unfinished ones take more than
+    `max_bytes` of memory, the oldest is waited for. `wait` passes visible files on to the group
+    `later` instead of waiting for them.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES, later: PendingFiles | None = None) -> None:
@@ -80,11 +78,7 @@ class PendingFiles:
         self._is_last = True
 
     def wait(self) -> None:
-        """Wait until all files are finished, or passed on if they are visible.
-
-        Raises:
-            OSError: If the store failed.
-        """
+        """Wait until all files are finished, or passed on if they are visible."""
         later = self._receiver()
         while self._running:
             if later is None or not self._running[0].is_visible:
@@ -95,8 +89,7 @@ class PendingFiles:
     def wait_for_commit(self) -> None:
         """Wait until all files are durable, before something is published that refers to them.
 
-        Raises:
-            CommitError: If the store failed; nothing may be published then.
+        CommitError is raised if the store failed; nothing may be published then.
         """
         try:
             self.wait()

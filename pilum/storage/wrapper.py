@@ -13,11 +13,7 @@ __all__ = ["StoreWrapper"]
 
 @dataclass(frozen=True)
 class StoreWrapper:
-    """A store that passes every call to the store it wraps; see `pilum.storage.base.Store`.
-
-    Attributes:
-        wrapped: The wrapped store, which holds the bytes.
-    """
+    """A store that passes every call to the store it wraps; see `pilum.storage.base.Store`."""
 
     wrapped: Store
 

@@ -46,11 +46,9 @@ _Cuts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The ends of batches.
+    """The ends of batches: of `rows` rows each, or at the given bounds.
 
-    Attributes:
-        rows: Rows per batch, where `bounds` do not say otherwise.
-        bounds: int64, the first row of each batch and the end; None if all batches have one size.
+    `bounds` has the first row of each batch and the end, int64; None if all have one size.
     """
 
     rows: int
@@ -106,13 +104,10 @@ class PageRun:
 def encode_pages(
     field: Field, array: pa.Array, cuts: _Cuts, dictionaries: Mapping[FieldId, Unified]
 ) -> Iterator[PageRun]:
-    """Encode the pages of a field and of each field below it.
+    """Encode the pages of a field and of each field below it, for all batches of a run.
 
-    Args:
-        field: The field.
-        array: Slots of the field in all batches of the run.
-        cuts: int64, shape (batches + 1,), from 0 to the length of the array.
-        dictionaries: Dictionaries of the dictionary fields, by field id.
+    `cuts` are int64, shape (batches + 1,), from 0 to the length of the array; the dictionaries of
+    dictionary fields are by field id.
 
     Raises:
         InvalidInputError: If a dictionary has more values than keys.
@@ -162,11 +157,7 @@ def _plain(array: pa.Array, cuts: _Cuts) -> tuple[Any, NDArray[np.int64]]:
 
 
 def lay_out(runs: Sequence[PageRun], position: int) -> tuple[NDArray[np.int64], Any]:
-    """Interleave the bytes of some fields, batch by batch.
-
-    Args:
-        runs: Runs of the same batches.
-        position: Where the bytes will lie in the file.
+    """Interleave the bytes of some fields, batch by batch, for a position in the file.
 
     Returns:
         The positions of the pages, int64, shape (batches, runs), and the bytes.

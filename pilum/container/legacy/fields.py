@@ -33,13 +33,7 @@ _SEGMENT_BYTES = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of a field that one file supplies.
-
-    Attributes:
-        file: The open file.
-        pages: Pages by field id.
-        dictionaries: Values of the dictionary fields among them, by field id.
-    """
+    """The part of a field that one file supplies: pages and dictionaries by field id."""
 
     file: LegacyFile
     pages: Mapping[int, Pages]
@@ -78,13 +72,7 @@ class LegacySegment(Segment):
 
 
 class LegacyFieldReader(FieldReader):
-    """One field of a fragment.
-
-    Attributes:
-        field: The field, with only the projected members.
-        parts: The files that contain parts of it.
-        num_rows: Physical rows of the fragment.
-    """
+    """One field of a fragment, with only the projected members, from the files with parts of it."""
 
     def __init__(self, field: Field, parts: Sequence[_Part], num_rows: int) -> None:
         self.field = field

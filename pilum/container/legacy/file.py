@@ -55,13 +55,7 @@ _Sizes = NDArray[np.int64]
 
 
 class LegacyFile:
-    """An open legacy file. Safe to use from several threads.
-
-    Attributes:
-        source: The source of the bytes.
-        metadata: The parsed metadata.
-        num_rows: Rows of the file.
-    """
+    """An open legacy file. Safe to use from several threads."""
 
     version = FileVersion.LEGACY
 
@@ -121,9 +115,8 @@ class LegacyFile:
     def first_id(self, ids: Iterable[int]) -> int:
         """Return the field of the first row of the page table.
 
-        Args:
-            ids: Ids of the fields that the table lists for the file; negative ones were dropped
-                from the table, and only the file still has them.
+        Of the ids that the table lists for the file, negative ones were dropped from the table;
+        only the file still has them.
         """
         known = list(ids)
         if known and min(known) >= 0:

@@ -53,12 +53,7 @@ def pack_footer(metadata_position: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPlace:
-    """The position of the statistics.
-
-    Attributes:
-        message: Their schema.
-        page_table: Position of their page table.
-    """
+    """The schema of the statistics, and the position of their page table."""
 
     message: legacy_pb2.Statistics
     page_table: int
@@ -66,7 +61,7 @@ class StatisticsPlace:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The parsed metadata of a legacy file.
+    """The parsed metadata of a legacy file: where its parts are.
 
     Attributes:
         batch_bounds: int64, shape (batches + 1,), first row of each batch and the end.

@@ -187,8 +187,7 @@ def _array(
 def encode_var_binary(array: pa.Array) -> tuple[Any, NDArray[np.int64]]:
     """Return the data of a page and its offsets, relative to the start of the data.
 
-    Args:
-        array: The values; nulls take no bytes in the page, whatever they take in memory.
+    Nulls take no bytes in the page, whatever they take in memory.
     """
     if array.null_count:
         array = _without_hidden_bytes(array)
@@ -209,11 +208,7 @@ def _without_hidden_bytes(array: pa.Array) -> pa.Array:
 
 
 def read_offsets(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[tuple[pa.Array, Slots]]:
-    """Read the offsets of lists with one request.
-
-    Returns:
-        The offsets of the lists as one array, and the runs of items that they cover.
-    """
+    """Read the offsets of lists, as one array, and the runs of their items, with one request."""
     dtype = np.dtype("<i8" if pt.is_large_list(kind) else "<i4")
     pages.require(slots, extra=1)
     pages.require_bytes(slots.furthest * dtype.itemsize)
@@ -289,12 +284,7 @@ def encode_values(values: pa.Array, position: int) -> tuple[bytes, int]:
 class Unified:
     """The dictionary of all values written of a field; values are only ever appended.
 
-    Args:
-        kind: Type of the field.
-        values: Values that the table already has.
-
-    Attributes:
-        values: All values so far.
+    It starts with the values that the table already has.
     """
 
     def __init__(self, kind: pa.DataType, values: pa.Array | None = None) -> None:

@@ -44,10 +44,8 @@ _OVERHEAD = 16
 class Slots:
     """Runs of slots in the pages of a field.
 
-    Attributes:
-        batches: int64, shape (n,), the batch of each run, ascending.
-        starts: int64, same shape, first slot of the run within the page.
-        stops: int64, same shape, the slot after the last.
+    All are int64, shape (n,): the batch of each run, ascending; its first slot within the page; and
+    the slot after the last.
     """
 
     batches: NDArray[np.int64]
@@ -120,12 +118,9 @@ def bits(data: NDArray[np.uint8], slots: Slots) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of one field.
+    """The pages of one field: their first bytes and lengths, int64, shape (batches,).
 
-    Attributes:
-        positions: int64, shape (batches,), the first byte of each page.
-        lengths: int64, same shape, the length of each page.
-        file_bytes: Size of the file; pages do not overlap, so that no read is larger.
+    Pages do not overlap, so no read is larger than `file_bytes`, the size of the file.
     """
 
     positions: NDArray[np.int64]
@@ -201,13 +196,10 @@ class PageTable:
 def pack_page_table(
     pages: Mapping[int, Sequence[NDArray[np.int64]]], first_id: int, num_batches: int
 ) -> bytes:
-    """Serialise a page table.
+    """Serialise a page table of `num_batches` pages for each field.
 
-    Args:
-        pages: The position and length of each page by field id, int64, shape (n, 2), from runs of
-            batches; structs are left out.
-        first_id: The smallest id of the file, with pages or without.
-        num_batches: Pages of each field.
+    `pages` has the position and length of each page by field id, int64, shape (n, 2), from runs of
+    batches; structs are left out. `first_id` is the smallest id of the file, with pages or without.
     """
     table = np.zeros((max(pages, default=first_id - 1) - first_id + 1, num_batches, 2), "<i8")
     for field_id, entries in pages.items():

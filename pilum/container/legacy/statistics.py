@@ -91,9 +91,7 @@ def statistics_field(field: Field, number: int) -> Field:
 def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return a lower and an upper bound of the values, as arrays of one value; null if unknown.
 
-    Args:
-        array: An array of a type that has statistics; it has at least one value unless it is
-            var-binary.
+    The type is one with statistics; the array has a value unless it is var-binary.
     """
     least, most = _ends(array)
     if array.type in _FLOATS:
@@ -119,9 +117,8 @@ def bounds_of_batches(
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the null count, a lower bound and an upper bound of each batch.
 
-    Args:
-        array: All rows; without nulls unless it is var-binary.
-        cuts: int64, shape (batches + 1,), the rows at which batches begin, and the end.
+    There are no nulls unless the array is var-binary; `cuts` has the rows at which batches begin
+    and the end, int64, shape (batches + 1,).
     """
     if is_var_binary(array.type) and not _has_long(array):
         return _of_short_strings(array, cuts)

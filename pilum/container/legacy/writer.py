@@ -98,10 +98,7 @@ class LegacyWriter:
         return cls(sink, schema, Grouping(options.max_rows_per_group, known))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
-
-        Args:
-            batch: Rows with the columns of the schema, in the same order and of the same types.
+        """Add rows with the columns of the schema, in the same order and of the same types.
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
@@ -287,11 +284,7 @@ class _Buffered:
 
 
 class _PageWriter:
-    """A writer of pages that records their positions.
-
-    Attributes:
-        dictionaries: Dictionaries of the dictionary fields, by field id.
-    """
+    """A writer of pages that records their positions; dictionaries are by field id."""
 
     def __init__(self, sink: Sink, dictionaries: dict[FieldId, Unified]) -> None:
         self.dictionaries = dictionaries

@@ -55,12 +55,7 @@ _WORD_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The positions of buffers in the file.
-
-    Attributes:
-        page: (offset, size) of each buffer of the page, bytes.
-        column: The same for those that all pages of the column share.
-    """
+    """The (offset, size) of each buffer of the page, and of those that its column's pages share."""
 
     page: tuple[tuple[int, int], ...]
     column: tuple[tuple[int, int], ...] = ()
@@ -96,10 +91,7 @@ class Buffer:
 class Items:
     """The selected values of a page.
 
-    Attributes:
-        buffers: Buffers of the page.
-        total: Number of values in the page.
-        rows: The selected values, counted from the first of the page.
+    The page has `total` values; `rows` are counted from the first of them.
     """
 
     buffers: Buffers
@@ -122,13 +114,10 @@ class Items:
 
 
 class Slots(NamedTuple):
-    """Contiguous values of one width.
+    """Contiguous values of a width, `bits`, from a position in the file on.
 
-    Attributes:
-        offset: Position of the first value in the file.
-        bits: Width of each value.
-        rows: The ranges that are read, counted from the first value; int64, shape (n, 2), start and
-            stop. None for the selected rows of the page.
+    `rows` are the ranges that are read, counted from the first value; int64, shape (n, 2), start
+    and stop. None means the selected rows of the page.
     """
 
     offset: int
@@ -139,10 +128,8 @@ class Slots(NamedTuple):
 class Direct(NamedTuple):
     """Values whose bytes can be located without reading anything.
 
-    Attributes:
-        slots: Positions of the values.
-        make: Builds an array of a number of values from the bytes of each of the slots; raises
-            CorruptFileError.
+    `make` builds an array of a number of values from the bytes of each of the slots; it raises
+    CorruptFileError.
     """
 
     slots: tuple[Slots, ...]
@@ -152,8 +139,7 @@ class Direct(NamedTuple):
 class ArrayEncoding(ABC):
     """The encoding of the values of a page, or of a part of it.
 
-    Attributes:
-        arm: Name of the protobuf oneof member; the key of the registry.
+    `arm` is the name of the protobuf oneof member, and the key of the registry.
     """
 
     arm: ClassVar[str]
@@ -214,9 +200,8 @@ class ArrayEncoding(ABC):
 class Encoded:
     """Encoded values.
 
-    Attributes:
-        encoding: Their encoding; its buffers are numbered from the first one given by the caller.
-        buffers: What to write, in order; anything with the buffer protocol.
+    The buffers of `encoding` are numbered from the first one given by the caller; `buffers`, of
+    anything with the buffer protocol, are written in order.
     """
 
     encoding: ArrayEncoding
@@ -224,11 +209,7 @@ class Encoded:
 
 
 class FixedWidth(ArrayEncoding):
-    """Values of one width.
-
-    Attributes:
-        bits: Width of each value, when read.
-    """
+    """Values of one width: `bits` each, when read."""
 
     bits: int
 

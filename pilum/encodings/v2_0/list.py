@@ -46,7 +46,6 @@ class Entries:
         offsets: int32 or int64, shape (n + 1,), into the joined spans.
         spans: int64, shape (ranges of entries, 2): where their values lie in the page.
         validity: uint8 bitmap, or None if all are valid.
-        null_count: Number of nulls.
     """
 
     offsets: NDArray[Any]

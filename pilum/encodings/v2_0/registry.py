@@ -39,7 +39,6 @@ def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
     """Parse the description of the values of a page.
 
     Raises:
-        CorruptFileError: If it is empty or contradicts the format.
         UnsupportedFormatError: If files of version 2.0 do not have the encoding.
     """
     arm = message.WhichOneof("array_encoding")

@@ -60,10 +60,8 @@ class Agreement:
     ) -> None:
         """Check the columns that the manifest lists for a field of the table's schema.
 
-        `column_of` is the result of `columns` for the file.
-
-        Raises:
-            CorruptFileError: If the file has the field in another column, or with another type.
+        `column_of` is the result of `columns` for the file. CorruptFileError is raised if the file
+        has the field in another column, or with another type.
         """
         if reader.version is FileVersion.LEGACY:
             return  # its columns are found by their ids

@@ -62,14 +62,7 @@ class BlobHome(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Location of one payload. It holds plain values, so it can be sent to other processes.
-
-    Attributes:
-        store: Store of a folder.
-        path: Path of the object below the folder.
-        position: Position of the first byte of the payload.
-        size: Size of the payload, bytes.
-    """
+    """Location of one payload: a range of an object. It is plain, so other processes can use it."""
 
     store: Store
     path: str
@@ -77,12 +70,7 @@ class BlobPlace:
     size: int
 
     def source(self) -> Source:
-        """Open the object.
-
-        Raises:
-            CorruptFileError: If the object is a missing file of the table.
-            NotFoundError: If any other object is missing.
-        """
+        """Open the object; raise CorruptFileError if it is a missing file of the table."""
         try:
             return self.store.source(self.path)
         except NotFoundError:
@@ -145,9 +133,7 @@ def blob_places(
 ) -> list[BlobPlace | None]:
     """Find payloads by the addresses of their rows, in that order; None for nulls.
 
-    Raises:
-        InvalidInputError: If a row is deleted or does not exist, or the column does not hold blobs.
-        CorruptFileError: If a descriptor is invalid.
+    InvalidInputError is raised if a row is deleted or does not exist; others are as `blob_column`.
     """
     field = blob_column(snapshot, name)
     table = take_addresses(snapshot, addresses, [name])
@@ -188,16 +174,11 @@ def read_places(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
 def materialize(
     home: BlobHome, columns: Sequence[ScanColumn], table: pa.Table, schema: pa.Schema
 ) -> pa.Table:
-    """Replace descriptors by their payloads, at any depth.
+    """Replace descriptors in the rows of a fragment or file by their payloads, at any depth.
 
-    Args:
-        home: The fragment or file that contains the rows.
-        columns: The columns of the result.
-        table: The rows with descriptors.
-        schema: Schema of the result.
+    `schema` is that of the result.
 
     Raises:
-        CorruptFileError: If a descriptor is invalid.
         UnsupportedFormatError: If a payload is in a place that this library cannot read.
         NotFoundError: If an object outside of the table is missing.
     """
@@ -274,11 +255,8 @@ def _locate_outside(
 def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
     """Return the store and path of an object that a blob refers to by a location.
 
-    The storage options of the table are used for objects in the same object store.
-
-    Raises:
-        CorruptFileError: If the location is not an absolute URI.
-        UnsupportedFormatError: If no store supports its scheme.
+    The storage options of the table are used for objects in the same object store. The location is
+    damaged if it is not an absolute URI, and unsupported if no store has its scheme.
     """
     if "://" not in uri:
         raise CorruptFileError(f"a blob at {uri!r}, which is no absolute URI")

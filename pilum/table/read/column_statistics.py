@@ -126,11 +126,7 @@ def _both(one: Distinct | None, other: Distinct | None) -> Distinct | None:
 
 @dataclass(frozen=True)
 class Distinct:
-    """A sketch of a set of values.
-
-    Attributes:
-        smallest: The smallest hashes of the values, ascending.
-    """
+    """A sketch of a set of values: their smallest hashes, ascending."""
 
     smallest: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 

@@ -92,11 +92,7 @@ def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
 
 
 class MetaColumns:
-    """The meta columns of one version, see `pilum.format.meta_columns`.
-
-    Args:
-        snapshot: The version.
-    """
+    """The meta columns of one version, see `pilum.format.meta_columns`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -57,13 +57,7 @@ def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileRe
 
 
 class FragmentReader:
-    """Reads fields of one fragment. Safe to use from several threads.
-
-    Attributes:
-        store: Store of the table, with its base paths.
-        fragment: The fragment to read.
-        num_rows: Number of physical rows.
-    """
+    """Reads fields of one fragment, of `num_rows` physical rows. Safe for several threads."""
 
     def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
         self._session = session
@@ -123,12 +117,7 @@ class FragmentReader:
 
     @cached_property
     def row_ids(self) -> RowIdSequence:
-        """The stable id of each physical row.
-
-        Raises:
-            NotFoundError: If the sequence is in another file that is missing.
-            CorruptFileError: If the sequence is missing, damaged, too short or too long.
-        """
+        """The stable id of each physical row."""
         stored = self.fragment.row_ids
         if stored is None:
             raise CorruptFileError("no row ids in a table that has them", f"fragment {self.id}")
@@ -190,12 +179,7 @@ class FragmentReader:
         return np.concatenate([array.to_numpy() for array in arrays])
 
     def field(self, field: Field) -> FieldReader:
-        """Open the columns of a field, reduced to the requested members.
-
-        Raises:
-            UnsupportedVersionError: If the version of a data file is not supported.
-            CorruptFileError: If a file contradicts the manifest.
-        """
+        """Open the columns of a field, reduced to the requested members."""
         known = self._fields.get(field.ids)
         return known if known and known.field is field else self.fields([field])[0]
 

@@ -51,8 +51,7 @@ def has_json(field: Field) -> bool:
 def with_binary_json(field: Field, array: pa.Array) -> pa.Array:
     """Convert the JSON text of a column to binary, at any depth; binary values do not change.
 
-    Raises:
-        InvalidInputError: If a text is not valid JSON.
+    InvalidInputError is raised if a text is not valid JSON.
     """
 
     def form(leaf: Field, values: pa.Array) -> pa.Array:
@@ -74,11 +73,7 @@ def given_schema(stored: pa.Schema) -> pa.Schema:
 
 
 def given_table(table: pa.Table) -> pa.Table:
-    """Return the table for users; see `given_schema`.
-
-    Raises:
-        CorruptFileError: If a value is damaged, or an extension type does not fit its storage.
-    """
+    """Return the table for users; see `given_schema`."""
     if not _has_json(table.schema):
         return restored_table(table)
     schema = _with_text(table.schema).arrow

@@ -42,12 +42,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Lineage:
-    """The lineage of some rows, one entry per row and sequence.
+    """The lineage of some rows: their ids, the versions that created and last changed them.
 
-    Attributes:
-        row_ids: Ids of the rows.
-        created_at: The version that created each row.
-        updated_at: The version that last changed each row; None for the version being committed.
+    `updated_at` is None for the version being committed.
     """
 
     row_ids: RowIdSequence
@@ -69,12 +66,7 @@ class Lineage:
 def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineage | None:
     """Return the lineage of single rows; None if the table has no stable row ids.
 
-    Args:
-        snapshot: The version that contains the rows.
-        addresses: uint64, shape (n,), in the order in which the rows are rewritten.
-
-    Raises:
-        InvalidInputError: If a fragment of the rows is not in the version.
+    The addresses are in the order in which the rows are rewritten.
     """
     if not snapshot.has_stable_row_ids:
         return None
@@ -118,16 +110,10 @@ def _left(reader: FragmentReader) -> tuple[RowIdSequence, VersionSequence, Versi
 def with_changed_rows(
     fragment: Fragment, offsets: NDArray[np.int64] | None, version: int
 ) -> Fragment:
-    """Return a fragment after values were replaced in place.
+    """Return a fragment after a version replaced values in place.
 
-    Args:
-        fragment: The fragment; its rows and row ids do not change.
-        offsets: Physical rows with new values, in any order; None for all.
-        version: The version that contains the new values.
-
-    Raises:
-        UnsupportedFeatureError: If row versions are stored outside of the manifest, and not all
-            change.
+    The physical rows `offsets` have new values, in any order; all if None. UnsupportedFeatureError
+    is raised if row versions are stored outside of the manifest, and not all change.
     """
     if fragment.row_ids is None:
         return fragment
@@ -147,11 +133,7 @@ def with_changed_rows(
 
 
 def with_lineage(fragments: Iterable[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
-    """Return new fragments with the lineage of their first rows, in order, if it is known.
-
-    Raises:
-        InvalidInputError: If the lineage has more rows than the fragments.
-    """
+    """Return new fragments with the lineage of their first rows, in order, if it is known."""
     new = tuple(fragments)
     if lineage is None:
         return new

@@ -43,13 +43,9 @@ _SESSION_BYTES = 4 * 1024 * 1024
 def live_rows(
     snapshot: Snapshot, fragments: Sequence[Fragment], batch_size: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of fragments of a version that are not deleted, in order.
+    """Yield the rows of fragments that are not deleted, in order, as `Snapshot.written` has them.
 
-    Yields:
-        Batches with the schema `Snapshot.written`.
-
-    Raises:
-        UnsupportedFeatureError: If blobs refer to a base path.
+    UnsupportedFeatureError is raised if blobs refer to a base path.
     """
     part = replace(
         snapshot,
@@ -104,14 +100,8 @@ def with_payloads(
 ) -> Iterator[pa.RecordBatch]:
     """Replace blob descriptors by their payloads, for a part of the rows at a time.
 
-    Args:
-        home: The fragment that contains the rows.
-        schema: Schema of the table.
-        batch: All columns, as returned by a scan.
-        written: Names of columns that already have the form in which they are written.
-
-    Yields:
-        Batches with the schema `Snapshot.written`.
+    The batch has all columns, as returned by a scan of the fragment; those `written` already have
+    the form in which they are written. The schema of the results is `Snapshot.written`.
     """
     if batch.num_rows > 1 and _payload_bytes(schema, batch, written) > _PAYLOAD_BYTES:
         half = batch.num_rows // 2

@@ -56,12 +56,6 @@ def matching_windows(
 ) -> Iterator[tuple[Window, pa.Table, pa.BooleanArray]]:
     """Read the columns of a filter, and evaluate it.
 
-    Args:
-        windows: Windows to test.
-        columns: Columns that the filter reads.
-        schema: Schema of these columns.
-        filter: Predicate that selects rows.
-
     Yields:
         Each window with a match, its columns, and the mask of rows for which the filter is true.
     """

@@ -50,17 +50,9 @@ def ordered(
     offset: int,
     limit: int | None,
 ) -> pa.RecordBatch:
-    """Sort rows.
+    """Sort rows by keys, the most important one first; skip `offset` rows and keep at most `limit`.
 
-    Args:
-        batches: Batches that contain the columns of the keys.
-        schema: Schema of the batches.
-        keys: Columns to sort by, the most important one first.
-        offset: Number of sorted rows to skip.
-        limit: Maximum number of rows after these; None for all.
-
-    Raises:
-        InvalidInputError: If values of a type have no order.
+    InvalidInputError is raised if values of a type have no order.
     """
     for key in keys:
         _require_order(schema.field(key.column_name))

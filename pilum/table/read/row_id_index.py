@@ -52,12 +52,8 @@ class RowIdIndex:
     def find(self, ids: Ids) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Find the addresses of the rows with the given ids, and whether each of them exists.
 
-        Args:
-            ids: uint64, shape (n,), in any order; ids may repeat.
-
-        Returns:
-            uint64 and bool, each of shape (n,). Where the second is false, the first has no
-            meaning.
+        The ids may be in any order and repeat. Where a row does not exist, its address has no
+        meaning.
         """
         if not len(self.starts):
             return np.zeros(len(ids), dtype=np.uint64), np.zeros(len(ids), dtype=np.bool_)
@@ -70,9 +66,7 @@ class RowIdIndex:
 def row_id_index(snapshot: Snapshot) -> RowIdIndex:
     """Return the index of a version, which is cached in its session.
 
-    Raises:
-        CorruptFileError: If row ids are damaged, or two rows have the same id.
-        NotFoundError: If a deletion file is missing.
+    The table is damaged if two rows have the same id.
     """
     manifest, cache = snapshot.manifest, snapshot.session.indices
     key = (RowIdIndex, snapshot.store.identity, manifest.version, manifest.transaction_file)

@@ -30,13 +30,7 @@ __all__ = ["Snapshot", "with_counted_rows"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of a table and its store. Immutable.
-
-    Attributes:
-        store: Store of the table, with the base paths of the version.
-        manifest: The manifest of the version.
-        session: Session that caches open files and page metadata.
-    """
+    """A version of a table and its store, with a session that caches open files. Immutable."""
 
     store: Store
     manifest: Manifest

@@ -117,15 +117,9 @@ def physical_rows(
 def take_addresses(
     snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Read rows by their address; deleted rows are omitted.
+    """Read rows by their address, in any order and with repetitions; deleted rows are omitted.
 
-    Args:
-        snapshot: The version.
-        addresses: uint64, shape (n,), in any order; addresses may repeat.
-        columns: See `take`.
-
-    Raises:
-        InvalidInputError: If a fragment or row does not exist; other errors as `take`.
+    InvalidInputError is raised if a fragment or row does not exist; the rest is as `take`.
     """
     places = np.asarray(addresses, dtype=np.uint64)
     return _take(snapshot, places[are_present(snapshot, places)], columns, _finder(snapshot))
@@ -134,13 +128,9 @@ def take_addresses(
 def take_row_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Read rows by their id, wherever they are now; ids of no row are omitted.
+    """Read rows by their id, wherever they are now; ids of no row are omitted; else as `take`.
 
-    Args:
-        snapshot: The version.
-        ids: uint64, shape (n,), in any order; ids may repeat. In tables without stable row ids they
-            are addresses.
-        columns: See `take`.
+    In tables without stable row ids, ids are addresses.
     """
     places, is_there = addresses_of_ids(snapshot, ids)
     return _take(snapshot, places[is_there], columns, _finder(snapshot))

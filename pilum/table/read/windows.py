@@ -202,15 +202,9 @@ class _Tasks:
 
 
 class Pending:
-    """Columns of a window that are being read by threads.
+    """Columns of a window that are being read by threads; `size_bytes` is the approximate result.
 
-    Args:
-        window: Rows to read.
-        columns: Columns to read.
-        tasks: Tasks to which the segments are added; None for separate tasks.
-
-    Attributes:
-        size_bytes: Approximate memory size of the result.
+    The segments are added to the given tasks, or are separate tasks.
     """
 
     def __init__(

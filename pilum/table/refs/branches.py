@@ -125,9 +125,6 @@ def branch_records(
     """Yield the records of all branches and the names in their file names.
 
     A name may be one that no branch can have, unless `counts` excludes it.
-
-    Raises:
-        CorruptFileError: If a record is damaged.
     """
     for name, path in _FILES.names(root):
         if counts(name):
@@ -156,14 +153,7 @@ def list_branches(root: Store) -> dict[str, Branch]:
 
 
 def load_branch(root: Store, name: str) -> Branch:
-    """Read the record of a branch.
-
-    Raises:
-        InvalidInputError: If the name is not a valid branch name.
-        BranchNotFoundError: If there is no such branch.
-        DatasetNotFoundError: If there is no table.
-        CorruptFileError: If its record is damaged.
-    """
+    """Read the record of a branch, with the errors of `RefFiles.load`."""
     return _FILES.load(root, name)
 
 

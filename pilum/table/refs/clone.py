@@ -72,13 +72,7 @@ _PIECE_BYTES = 8 << 20
 def shallow_clone(source: Snapshot, target: Store) -> Manifest:
     """Create a table that refers to the files of another one; return its first manifest.
 
-    The version number is that of the source.
-
-    Raises:
-        DatasetAlreadyExistsError: If there is a table, or another writer creates one concurrently.
-        UnsupportedFeatureError: If the source uses a feature that the clone would lose.
-        InvalidInputError: If the source is a detached version.
-        OSError: If the store fails.
+    The version number is that of the source. The errors are those of `LanceDataset.shallow_clone`.
     """
     with reserved(target):
         return begin_referring(source, target, None)
@@ -109,10 +103,8 @@ def deep_clone(
 def reserved(target: Store) -> Iterator[None]:
     """Reserve a place for a new table until the block ends; only one writer succeeds.
 
-    Without a reservation, clones of different versions would become versions of one table.
-
-    Raises:
-        DatasetAlreadyExistsError: If another writer holds the reservation.
+    Without a reservation, clones of different versions would become versions of one table. If
+    another writer has it, DatasetAlreadyExistsError is raised.
     """
     token = uuid.uuid4().hex.encode()
     if not target.put_if_absent(_RESERVATION, token) and not _holds(target, token):
@@ -301,13 +293,7 @@ def _may_be_published(target: Store, version: int, transaction: Transaction) -> 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One file to copy.
-
-    Attributes:
-        store: The store that has the file.
-        path: Its path in that store.
-        target: Its path in the target store.
-    """
+    """One file to copy: its store and path there, and its path in the target store."""
 
     store: Store
     path: str
@@ -338,11 +324,7 @@ def copy_files(
 ) -> Iterator[None]:
     """Copy files before the block runs; remove them all if anything fails, the block included.
 
-    Args:
-        copies: The files to copy.
-        target: The store to copy to.
-        progress: Called after each copied file.
-        is_needed: Called after a failure; returns whether the files are in use and must stay.
+    After a failure, `is_needed` is called; if it returns true, the files are in use and stay.
     """
     stop = Event()
     tasks: list[Future[int]] = []

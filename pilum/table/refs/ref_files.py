@@ -63,9 +63,7 @@ class RefFiles(Generic[T]):
     def names(self, store: Store) -> list[tuple[str, str]]:
         """Return the names of all files, allowed or not, with their paths.
 
-        Raises:
-            CorruptFileError: If a folder has the name of a file. Its tag or branch must not count
-                as absent.
+        A folder with the name of a file is damage: its tag or branch must not count as absent.
         """
         self._require_no_folders(store)
         found = [one.name for one in store.list(self.folder) if one.name.endswith(SUFFIX)]
@@ -114,12 +112,7 @@ def encode_ref(values: Mapping[str, Any]) -> bytes:
 
 
 def read_ref(store: Store, path: str) -> Any:
-    """Read and parse one file.
-
-    Raises:
-        NotFoundError: If there is no such file.
-        CorruptFileError: If it is not JSON.
-    """
+    """Read and parse one file."""
     try:
         return json.loads(store.read(path))
     except (ValueError, RecursionError) as error:

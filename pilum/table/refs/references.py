@@ -28,12 +28,7 @@ Reference = int | str | tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The version that a reference resolves to.
-
-    Attributes:
-        line: The line of history that it is on.
-        version: Its number.
-    """
+    """The version that a reference resolves to: a number on a line of history."""
 
     line: Line
     version: int
@@ -42,12 +37,7 @@ class Located:
 def locate(line: Line, reference: Reference) -> Located:
     """Resolve a reference, seen from a line of history; whether the number exists is not checked.
 
-    Raises:
-        TagNotFoundError: If there is no such tag.
-        BranchNotFoundError: If there is no such branch.
-        DatasetNotFoundError: If there is no table.
-        CorruptFileError: If the file of the tag or branch is damaged.
-        InvalidInputError: If the value is not a reference.
+    The errors are those of `RefFiles.load`; InvalidInputError if the value is not a reference.
     """
     if isinstance(reference, str):
         tag = load_tag(line.root, reference)
@@ -89,13 +79,7 @@ def _number(version: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A tag or branch that needs a version.
-
-    Attributes:
-        version: Number of the version.
-        name: Name of the tag or branch.
-        is_tag: Whether the pin is a tag.
-    """
+    """A tag or branch that needs a version."""
 
     version: int
     name: str
@@ -107,9 +91,6 @@ def pinned_versions(store: Store, branch: str | None) -> list[Pin]:
 
     For a branch of a branch, every version on its path from the main line counts, on any line: this
     keeps too many versions rather than too few.
-
-    Raises:
-        CorruptFileError: If a tag or branch cannot be read.
     """
     tags = [
         Pin(tag.version, name, True)

@@ -98,14 +98,7 @@ def list_tags(store: Store) -> dict[str, Tag]:
 
 
 def load_tag(store: Store, name: str) -> Tag:
-    """Read a tag.
-
-    Raises:
-        InvalidInputError: If the name is not a valid tag name.
-        TagNotFoundError: If there is no such tag.
-        DatasetNotFoundError: If there is no table.
-        CorruptFileError: If its file is damaged.
-    """
+    """Read a tag, with the errors of `RefFiles.load`."""
     return _FILES.load(store, name)
 
 

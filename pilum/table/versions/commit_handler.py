@@ -126,9 +126,7 @@ class ConditionalPut:
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
         """Create the manifest unless one with its name exists.
 
-        Raises:
-            CommitError: If the file system refused, and the version still does not exist.
-            OSError: If the store failed in another way.
+        CommitError is raised if the file system refused, and the version still does not exist.
         """
         try:
             return store.put_if_absent(name.path, data)
@@ -222,11 +220,7 @@ class LockedPut(ConditionalPut):
 
 @dataclass(frozen=True)
 class TableStore(StoreWrapper):
-    """A store together with the handler that decides about its versions.
-
-    Attributes:
-        handler: The commit handler.
-    """
+    """A store together with the handler that decides about its versions."""
 
     handler: CommitHandler
 
@@ -247,9 +241,6 @@ def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     """Return the manifests of all versions in the history, oldest first; none if there is no table.
 
     Versions before `since` may be omitted.
-
-    Raises:
-        CorruptFileError: If two naming schemes are mixed.
     """
     return handler_of(store).names(store, since)
 

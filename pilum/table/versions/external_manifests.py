@@ -57,14 +57,7 @@ class ManifestEntries(Protocol):
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
         """Create the entry of a version unless there is one; exactly one caller succeeds.
 
-        Args:
-            table: Location of the table.
-            version: Number of the version.
-            path: Path of the manifest.
-            size: Size of the manifest, bytes.
-
-        Returns:
-            Whether this call created the entry.
+        Return whether this call did. `table` is a location; `size` is the manifest's, in bytes.
         """
         ...
 
@@ -75,11 +68,7 @@ class ManifestEntries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExternalManifests:
-    """The handler: entries decide, and the store holds the manifests.
-
-    Attributes:
-        entries: The key-value store.
-    """
+    """The handler: entries, a key-value store, decide, and the store holds the manifests."""
 
     entries: ManifestEntries
 

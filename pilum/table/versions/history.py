@@ -97,7 +97,6 @@ def load_version(store: Store, version: int) -> Manifest:
     Raises:
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If the table has no such version.
-        CorruptFileError: If its bytes contradict the format.
     """
     return _found(store, version, lambda path: load_manifest(store, path, version))
 
@@ -126,8 +125,7 @@ def describe_version(store: Store, version: int) -> VersionInfo:
 def list_versions(store: Store) -> list[VersionInfo]:
     """Describe all versions in the history, oldest first, including damaged ones.
 
-    Raises:
-        DatasetNotFoundError: If there is no table.
+    DatasetNotFoundError is raised if there is no table.
     """
     names = list_manifests(store)
     if not names:
@@ -272,12 +270,9 @@ def migrate_to_v2_names(store: Store) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of history: the main line or a branch.
+    """A line of history: the main line or a branch (None is the main line).
 
-    Attributes:
-        root: Store at the root of the main line.
-        branch: Name of the branch, None for the main line.
-        store: Store at the root of this line.
+    `root` is the store at the root of the main line, `store` the one at the root of this line.
     """
 
     root: Store
@@ -286,12 +281,9 @@ class Line:
 
     @classmethod
     def of(cls, store: Store, branch: str | None) -> Line:
-        """Return the line that a manifest is on.
+        """Return the line that a manifest in a store is on, by the branch that it names.
 
-        Args:
-            store: Store that contains the manifest.
-            branch: The branch that the manifest names. A branch that was copied elsewhere is a main
-                line there.
+        A branch that was copied elsewhere is a main line there.
         """
         store = own_store(store)
         uri = store.uri.rstrip("/")
@@ -302,11 +294,7 @@ class Line:
 
     @classmethod
     def at(cls, store: Store) -> Line:
-        """Return the line with this root; a manifest is read only below a folder of branches.
-
-        Raises:
-            CorruptFileError: If all manifests of the line contradict the format.
-        """
+        """Return the line with this root; a manifest is read only below a folder of branches."""
         if f"/{TREE_FOLDER}/" not in store.uri:
             return cls(store, None, store)
         name = latest_manifest(store)

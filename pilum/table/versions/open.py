@@ -45,18 +45,10 @@ def open_table(
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
 ) -> Store:
-    """Open the store of a table. Nothing is read or written yet.
+    """Open the store of a table, as `open_store`. Nothing is read or written yet.
 
-    Args:
-        uri: Location of the table.
-        storage_options: Options of the store, and `manifest_store`.
-        commit_lock: Lock that keeps concurrent writers apart.
-        commit_handler: Commit handler that decides about versions.
-
-    Raises:
-        UnsupportedFormatError: If this library has no store for the scheme.
-        InvalidInputError: If the location or an option is malformed, or if several of them specify
-            how versions are decided.
+    Storage options may have `manifest_store`. InvalidInputError is raised if several arguments
+    specify how versions are decided: `commit_lock` keeps writers apart, `commit_handler` decides.
     """
     options = dict(storage_options or {})
     location, _ = _without_parameter(os.fspath(uri))
