@@ -32,6 +32,8 @@ _TYPES: tuple[IndexType[Any], ...] = (
     INVERTED,
 )
 
+_OTHER_NAMES = {"FTS": "INVERTED"}
+
 
 def index_type(name: str) -> IndexType[Any]:
     """Return the type with a name of the API, in upper or lower case.
@@ -39,7 +41,8 @@ def index_type(name: str) -> IndexType[Any]:
     Raises:
         UnsupportedFeatureError: If there is none.
     """
-    found = {one.name: one for one in _TYPES}.get(name.upper())
+    wanted = _OTHER_NAMES.get(name.upper(), name.upper())
+    found = {one.name: one for one in _TYPES}.get(wanted)
     if found is None:
         known = ", ".join(one.name for one in _TYPES)
         raise UnsupportedFeatureError(f"no type of index {name!r}; there are {known}")

@@ -6,6 +6,7 @@ are chosen so that it uses the index, which its plan shows.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -229,6 +230,79 @@ def test_statistics_are_those_of_the_reference(tmp_path: Path, kind: str) -> Non
         assert ours == theirs
         ours, theirs = (one.dataset(uri).describe_indices()[0] for one in (pilum, lance))
         assert (ours.details, ours.num_rows_indexed) == (theirs.details, theirs.num_rows_indexed)
+
+
+def check_texts(uri: str) -> None:
+    """The reference finds the rows that contain a word, and no others."""
+    dataset = lance.dataset(uri)
+    plain = dataset.to_table(columns=["key", "text"]).to_pylist()
+    for word in ("word7", "more", "word31"):
+        found = dataset.to_table(columns=["key"], full_text_query=word)["key"].to_pylist()
+        assert sorted(found) == [one["key"] for one in plain if word in one["text"].split()]
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+@pytest.mark.parametrize("first", [pilum, lance], ids=["ours", "theirs"])
+def test_full_text_indices_are_kept(tmp_path: Path, stable: bool, first: Any) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(0, 40), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
+    options = {"with_position": True, "remove_stop_words": False}
+    first.dataset(uri).create_scalar_index("text", "FTS", **options)
+    check_texts(uri)
+    pilum.dataset(uri).insert(rows(40, 10))
+    pilum.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    check_texts(uri)
+    dataset = pilum.dataset(uri)
+    dataset.update({"text": "'word31 and word7'"}, where="key > 8 AND key < 14")
+    dataset.delete("key % 6 = 1")
+    dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    if not stable:  # the reference finds rows by their old texts if ids lead to the new ones
+        check_texts(uri)
+    dataset.optimize.optimize_indices(num_indices_to_merge=9)
+    check_texts(uri)
+    dataset.optimize.compact_files()
+    check_texts(uri)
+    lance.write_dataset(rows(50, 5), uri, mode="append")
+    lance.dataset(uri).optimize.optimize_indices()
+    check_texts(uri)
+    ours, theirs = (one.dataset(uri).stats.index_stats("text_idx") for one in (pilum, lance))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("first", [pilum, lance], ids=["ours", "theirs"])
+def test_indices_of_json_paths_are_kept(tmp_path: Path, first: Any) -> None:
+    uri = str(tmp_path / "t")
+
+    def documents(first: int, count: int) -> pa.Table:
+        numbers = range(first, first + count)
+        texts = [json.dumps({"x": one % 7}) if one % 5 else None for one in numbers]
+        return pa.table({"key": numbers, "j": pa.array(texts, pa.json_())})
+
+    def check() -> None:
+        for condition in ("json_get_int(j, 'x') = 3", "json_get_int(j, 'x') > 4"):
+            dataset = lance.dataset(uri)
+            assert "ScalarIndexQuery" in dataset.scanner(filter=condition).explain_plan()
+            found = dataset.to_table(columns=["key"], filter=condition)
+            plain = dataset.to_table(columns=["key"], filter=condition, use_scalar_index=False)
+            assert found == plain
+
+    lance.write_dataset(documents(0, 20), uri, max_rows_per_file=10)
+    config = lance.indices.IndexConfig if first is lance else IndexConfig
+    parameters = {"target_index_type": "btree", "path": "x"}
+    first.dataset(uri).create_scalar_index("j", config("json", parameters))
+    check()
+    dataset = pilum.dataset(uri)
+    dataset.insert(documents(20, 10))
+    dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    check()
+    dataset.delete("key % 4 = 3")
+    dataset.optimize.optimize_indices(num_indices_to_merge=2)
+    check()
+    dataset.optimize.compact_files()
+    check()
+    lance.write_dataset(documents(30, 5), uri, mode="append")
+    lance.dataset(uri).optimize.optimize_indices()
+    check()
 
 
 @pytest.mark.skipif(
