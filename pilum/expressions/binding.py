@@ -385,7 +385,8 @@ def _argument(name: str, argument: Typed, kind: Kind) -> Typed:
         argument = Typed(cast_to(argument, pa.float64()), pa.float64())
     if kind in {Kind.TEXT, Kind.TEXT_OR_BINARY}:
         argument = _text(argument)
-    constant = kind is not Kind.CONSTANT_TEXT or isinstance(argument.node, Constant)
+    is_constant = isinstance(argument.node, Constant)
+    constant = kind not in {Kind.CONSTANT_TEXT, Kind.MEMBER} or is_constant
     if not (constant and kind.accepts(argument.type)):
         raise FilterError(f"{name} takes {kind.value}, not {argument.type}")
     return argument

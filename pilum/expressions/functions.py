@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
-from pilum.expressions import lists
+from pilum.expressions import json_values, lists
 from pilum.expressions.coerce import parse_temporal
 from pilum.expressions.compare import compare
 from pilum.expressions.types import FALSE, is_binary, is_number, is_text, scalar_of
@@ -40,6 +40,8 @@ class Kind(Enum):
     ITEMS = "a list that is not a map"
     MOMENT = "an integer, text, a date or timestamp"
     INTEGER = "an integer"
+    JSON = "JSON"
+    MEMBER = "a name or number as a constant"
     CONSTANT_TEXT = "a text constant"
     ANY = "anything"
 
@@ -65,6 +67,8 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
         pt.is_integer(arrow) or is_text(arrow) or pt.is_date(arrow) or pt.is_timestamp(arrow)
     ),
     Kind.INTEGER: pt.is_integer,
+    Kind.JSON: pt.is_large_binary,
+    Kind.MEMBER: lambda arrow: is_text(arrow) or bool(pt.is_integer(arrow)),
     Kind.CONSTANT_TEXT: is_text,
     Kind.ANY: lambda arrow: True,
 }
@@ -251,6 +255,7 @@ _COALESCE = Function(pc.coalesce, (Kind.ANY, Kind.ANY), variadic=True, optional=
 _REGEXP = Function(_regexp, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT), optional=1)
 _LENGTH = Function(_length, (Kind.TEXT_OR_BINARY,))
 _POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
+_JSON_AND_MEMBER = (Kind.JSON, Kind.MEMBER)
 _LIST_LENGTH = Function(_list_length, (Kind.LIST,))
 
 FUNCTIONS: dict[str, Function] = {
@@ -305,6 +310,10 @@ FUNCTIONS: dict[str, Function] = {
     "array_has_all": Function(lists.has_all, (Kind.ITEMS, Kind.ITEMS)),
     "array_element": Function(lists.item, (Kind.ITEMS, Kind.INTEGER)),
     "array_empty": Function(lists.is_empty, (Kind.ITEMS,)),
+    "json_get_int": Function(json_values.get_int, _JSON_AND_MEMBER),
+    "json_get_float": Function(json_values.get_float, _JSON_AND_MEMBER),
+    "json_get_bool": Function(json_values.get_bool, _JSON_AND_MEMBER),
+    "json_get_string": Function(json_values.get_string, _JSON_AND_MEMBER),
     "make_array": Function(lists.list_of, (Kind.ANY,), optional=1, variadic=True, aligned=True),
 }
 
