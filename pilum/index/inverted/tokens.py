@@ -277,7 +277,7 @@ class TokenSet:
     @property
     def size_bytes(self) -> int:
         """The memory in use."""
-        return len(self._kernel.bytes())
+        return self._kernel.size_bytes
 
     def find(self, tokens: pa.Array) -> NDArray[np.int64]:
         """Return the ids of tokens; -1 for those that the set does not contain.

@@ -259,6 +259,12 @@ impl TokenSet {
         self.0.len()
     }
 
+    /// Bytes of memory in use.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.bytes().len()
+    }
+
     /// The stored form.
     fn bytes<'py>(&self, py: Python<'py>) -> Made<'py, u8> {
         PyArray1::from_slice(py, self.0.bytes())

@@ -100,6 +100,10 @@ def test_long_words_and_deep_graphs() -> None:
     assert made.similar([(word[:2000], 1, 0)], 9)[2] == [0]
     assert made.find(pa.array([word])).tolist() == [0]
     assert len(made.listed()[0]) == 2
+    assert made.similar([(word + "xx", 2, 0)], 9)[2] == [1]
+    assert made.similar([(word[2:], 2, 0)], 9)[2] == [1]
+    assert made.similar([("", 2**32 - 1, 0)], 9)[2] == [2]
+    assert made.size_bytes > 0
 
 
 def test_all_bytes_as_first_inputs() -> None:

@@ -36,7 +36,7 @@ impl TokenSet {
         let word: Vec<char> = to.word.chars().collect();
         let bytes = to.word.as_bytes();
         let prefix = bytes.get(..to.prefix).unwrap_or(bytes);
-        let mut table = Table::new(&word);
+        let mut table = Table::new(&word, to.distance);
         let mut path: Vec<u8> = Vec::new();
         let mut open = vec![Visit {
             address: self.root,
@@ -95,20 +95,29 @@ fn character(bytes: &[u8]) -> Result<Option<char>> {
     }
 }
 
-/// Rows of edit distances.
+/// Rows of edit distances, each with the entries that may be small enough.
+///
+/// Row `i` begins at entry `i - distance`, or further left near the end of the word, and all rows
+/// have the same width. Entries outside are too large.
 struct Table {
     width: usize,
+    distance: usize,
+    /// Entries of a row of the whole word.
+    entries: usize,
     cells: Vec<u32>,
 }
 
 impl Table {
     /// The row of the empty path.
-    fn new(word: &[char]) -> Self {
+    fn new(word: &[char], distance: u32) -> Self {
+        let entries = word.len() + 1;
+        let distance = usize::try_from(distance).unwrap_or(usize::MAX);
+        let width = distance.saturating_mul(2).saturating_add(1).min(entries);
         Self {
-            width: word.len() + 1,
-            cells: (0..=word.len())
-                .filter_map(|at| u32::try_from(at).ok())
-                .collect(),
+            width,
+            distance,
+            entries,
+            cells: (0..width).filter_map(|at| u32::try_from(at).ok()).collect(),
         }
     }
 
@@ -116,22 +125,32 @@ impl Table {
         self.cells.truncate(rows * self.width);
     }
 
+    /// The first entry of a row.
+    fn first(&self, row: usize) -> usize {
+        let last = self.entries - self.width;
+        row.saturating_sub(self.distance).min(last)
+    }
+
     /// Adds the row of one more character; returns its smallest entry.
     fn push(&mut self, word: &[char], c: char) -> u32 {
+        let row = self.cells.len() / self.width;
+        let (first, above_first) = (self.first(row), self.first(row.saturating_sub(1)));
         let start = self.cells.len().saturating_sub(self.width);
-        let last = self.cells.split_off(start);
-        let mut diagonal = last.first().copied().unwrap_or(0);
-        let mut left = diagonal.saturating_add(1);
-        let mut least = left;
-        self.cells.extend_from_slice(&last);
-        self.cells.push(left);
-        for (&above, &of_word) in last.iter().skip(1).zip(word) {
-            let replaced = diagonal.saturating_add(u32::from(of_word != c));
-            left = replaced
-                .min(above.saturating_add(1))
-                .min(left.saturating_add(1));
+        let above = |cells: &[u32], at: Option<usize>| {
+            let inside = at.and_then(|at| at.checked_sub(above_first));
+            let inside = inside.filter(|inside| *inside < self.width);
+            let cell = inside.and_then(|inside| cells.get(start + inside));
+            cell.copied().unwrap_or(u32::MAX)
+        };
+        let mut left = u32::MAX;
+        let mut least = u32::MAX;
+        for at in first..first + self.width {
+            let last = at.checked_sub(1);
+            let differs = last.and_then(|last| word.get(last)) != Some(&c);
+            let replaced = above(&self.cells, last).saturating_add(u32::from(differs));
+            let removed = above(&self.cells, Some(at)).saturating_add(1);
+            left = replaced.min(removed).min(left.saturating_add(1));
             self.cells.push(left);
-            diagonal = above;
             least = least.min(left);
         }
         least
@@ -139,6 +158,10 @@ impl Table {
 
     /// The distance of the path to the whole word.
     fn distance(&self) -> u32 {
-        self.cells.last().copied().unwrap_or(0)
+        let row = (self.cells.len() / self.width).saturating_sub(1);
+        if self.first(row) + self.width < self.entries {
+            return u32::MAX;
+        }
+        self.cells.last().copied().unwrap_or(u32::MAX)
     }
 }
