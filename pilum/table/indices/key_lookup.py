@@ -13,9 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.row_address import Addresses
-from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present
 
@@ -70,7 +69,7 @@ def _look_up(snapshot: Snapshot, segments: list[OpenSegment], keys: pa.Array) ->
     for segment in segments:
         try:
             found = segment.pairs(keys)
-        except (CorruptFileError, NotFoundError) as error:
+        except UNREADABLE as error:
             warnings.warn(
                 f"index {segment.name!r}, segment {segment.segment.entry.uuid}, is not used, as it "
                 f"cannot be read; drop it and create it again: {error}",

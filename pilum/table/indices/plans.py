@@ -21,12 +21,11 @@ from operator import and_, or_
 import numpy as np
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.row_address import addresses_in
 from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Query
 from pilum.table.indices.conditions import Ask
-from pilum.table.indices.segments import OpenSegment
+from pilum.table.indices.segments import UNREADABLE, OpenSegment
 
 __all__ = ["Asked", "Connected", "Found", "NamedIndex", "Negated", "NeverNull", "Plan"]
 
@@ -76,7 +75,7 @@ class NamedIndex:
         for segment in self.segments:
             try:
                 answer = segment.search(query)
-            except (CorruptFileError, NotFoundError) as error:
+            except UNREADABLE as error:
                 warnings.warn(
                     f"index {segment.name!r}, segment {segment.segment.entry.uuid}, is not used, "
                     f"as it cannot be read; drop it and create it again: {error}",

@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.pb import reuse_pb2
 from pilum.format.row_address import Addresses
 from pilum.index.base import Moves, References
 from pilum.table.indices.build import NewIndex, discard_segments, write_merged
 from pilum.table.indices.moved_rows import MovedRows
-from pilum.table.indices.segments import Segment, open_segment, segments
+from pilum.table.indices.segments import UNREADABLE, Segment, open_segment, segments
 from pilum.table.model.index_segments import IndexSegment, RewrittenIndex
 from pilum.table.model.reuse_index import Move, move_group
 from pilum.table.read.snapshot import Snapshot
@@ -93,7 +92,7 @@ def _rewritten(snapshot: Snapshot, segment: Segment, moved: MovedRows) -> list[R
         part = replace(part, moves=_both(part.moves, moved))
         covered = moved.covered(segment.fragments)
         entry = write_merged(snapshot, new, [part], None, covered)
-    except (CorruptFileError, NotFoundError) as error:
+    except UNREADABLE as error:
         warnings.warn(
             f"index {segment.name!r}, segment {segment.entry.uuid}, is not rewritten for rows that "
             f"a compaction moves, as it cannot be read: {error}",

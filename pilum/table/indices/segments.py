@@ -25,7 +25,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap, BitMap64
 
-from pilum.errors import CorruptFileError, IndexNotFoundError, NotFoundError
+from pilum.errors import (
+    CorruptFileError,
+    IndexNotFoundError,
+    NotFoundError,
+    UnsupportedFormatError,
+    UnsupportedTypeError,
+)
 from pilum.format.row_address import Addresses, first_address, fragment_ids_of
 from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
@@ -41,6 +47,7 @@ from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
+    "UNREADABLE",
     "OpenSegment",
     "Segment",
     "folder_of",
@@ -54,6 +61,9 @@ __all__ = [
 ]
 
 _LAST = np.uint64(2**32 - 1)
+
+UNREADABLE = (CorruptFileError, NotFoundError, UnsupportedFormatError, UnsupportedTypeError)
+"""Errors of files that are damaged, missing, or newer than this library."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +313,7 @@ def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
             continue
         try:
             found.append(open_segment(snapshot, segment))
-        except (CorruptFileError, NotFoundError) as error:
+        except UNREADABLE as error:
             warnings.warn(
                 f"index {segment.name!r}, segment {segment.entry.uuid}, is not used, as it cannot "
                 f"be read; drop it and create it again: {error}",

@@ -126,13 +126,16 @@ def test_a_segment_that_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path
     dataset.create_scalar_index("a", "VALUEIDS", name="sound")
     (damaged, _) = dataset.list_indices()
     file = tmp_path / "t" / "_indices" / damaged["uuid"] / FILE
-    file.write_bytes(file.read_bytes()[:-20])
-    fresh = pilum.dataset(dataset.uri, session=Session())
-    with pytest.warns(RuntimeWarning, match=f"'a_idx', segment {damaged['uuid']}, is not used"):
-        assert [one.name for one in opened(fresh)] == ["sound"]
-    file.unlink()
-    with pytest.warns(RuntimeWarning, match="is not used"):
-        opened(pilum.dataset(dataset.uri, session=Session()))
+    content = file.read_bytes()
+    newer = content[:-8] + b"\x09\x00\x00\x00LANC"
+    for other in (content[:-20], newer, None):
+        if other is None:
+            file.unlink()
+        else:
+            file.write_bytes(other)
+        fresh = pilum.dataset(dataset.uri, session=Session())
+        with pytest.warns(RuntimeWarning, match=f"'a_idx', segment {damaged['uuid']}, is not used"):
+            assert [one.name for one in opened(fresh)] == ["sound"]
 
 
 def test_unknown_types_and_versions_are_left_alone(tmp_path: Path) -> None:
