@@ -57,6 +57,7 @@ ZONE_FIELDS = tuple(
 _NULLS = "null_bitmap"
 _MAX_ROWS = 1 << 32
 """More rows than a fragment can have."""
+_ROWS_AT_ONCE = 1 << 17
 _MAX_LISTED = 1 << 28
 """The most rows of an answer; a scan is better than to list more."""
 
@@ -162,19 +163,24 @@ class ZoneRows:
 
 
 def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
-    """Cut rows into zones of up to `zone_rows` rows; each batch yields those that are complete."""
+    """Cut rows into zones of up to `zone_rows` rows, some batches at a time."""
     values: list[pa.Array] = []
     addresses: list[Addresses] = []
+    num_rows = 0
     for batch in rows.batches:
         values.append(batch.column(VALUE))
         addresses.append(batch.column(REFERENCE).to_numpy())
+        num_rows += batch.num_rows
+        if num_rows < _ROWS_AT_ONCE:
+            continue
         found = _cut(join_arrays(values, VALUE), np.concatenate(addresses), zone_rows)
         last = int(found.bounds[-2]) if len(found.bounds) > 1 else 0  # it may not be complete
         if last:
             yield ZoneRows(found.values[:last], found.addresses[:last], found.bounds[:-1])
         values, addresses = [found.values[last:]], [found.addresses[last:]]
-    if values and len(values[0]):
-        yield _cut(values[0], addresses[0], zone_rows)
+        num_rows = len(values[0])
+    if sum(map(len, values)):
+        yield _cut(join_arrays(values, VALUE), np.concatenate(addresses), zone_rows)
 
 
 def _cut(values: pa.Array, addresses: Addresses, zone_rows: int) -> ZoneRows:
