@@ -116,10 +116,8 @@ def _texts(path: str, name: str, section: Any) -> dict[str, str]:
 def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
     """Start a session, run the job and print its result as one line of JSON.
 
-    Args:
-        spec: The job to run.
-        master: Master URL of a classic session; None for `local[*]`.
-        remote: URL of a Spark Connect server, used instead of a classic session.
+    The session is a classic one (`local[*]` if `master` is None), or that of a Spark Connect server
+    at the URL `remote`.
     """
     merge_clauses(spec.arguments)
     spark = _session(spec.spark, master, remote)

@@ -35,16 +35,10 @@ _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
 def check_fits(
     source: pa.DataType, target: pa.DataType, where: str, *, subset: bool = False
 ) -> None:
-    """Check that one type equals, or widens to, another; nullability is ignored.
+    """Raise SchemaMismatchError unless a type equals, or widens to, another.
 
-    Args:
-        source: Type of the given data.
-        target: Requested type.
-        where: Path of the column, for the message.
-        subset: Whether structs of the target may lack members.
-
-    Raises:
-        SchemaMismatchError: If the types differ.
+    Nullability is ignored. With `subset`, structs of the target may lack members. `where` is the
+    path of the column, for the message.
     """
     if pt.is_list(source) and pt.is_list(target):
         check_fits(source.value_type, target.value_type, f"{where}[]", subset=subset)
@@ -76,13 +70,9 @@ def convert_batch(
 ) -> pa.RecordBatch:
     """Convert the columns of a batch to the types of a schema, by name.
 
-    Missing struct members become null, as in a version from before they were added.
-
-    Args:
-        batch: A batch with the columns of `schema`, in any order. Names of columns and of struct
-            members may differ in case.
-        schema: Schema of the result.
-        truncate: Whether times finer than the target's unit are truncated instead of refused.
+    Columns may have any order, and names may differ in case, also of struct members. Missing
+    members become null, as in a version from before they were added. Times finer than the target's
+    unit are truncated if `truncate`, else refused.
 
     Raises:
         SchemaMismatchError: If a value does not fit, or a column that is not nullable contains a

@@ -39,12 +39,7 @@ _PATTERNS: dict[type[ds.Filter], str] = {
 def split(filters: list[ds.Filter], schema: pa.Schema) -> tuple[str | None, list[ds.Filter]]:
     """Translate the supported filters of a conjunction.
 
-    Args:
-        filters: The filters of the conjunction.
-        schema: Columns of the table.
-
-    Returns:
-        A filter for the scan (None for none at all), and the filters left to Spark.
+    The result is a filter for the scan (None for none at all), and the filters left to Spark.
     """
     texts, rest = [], []
     for condition in filters:

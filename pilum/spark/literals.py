@@ -26,13 +26,8 @@ def literal(value: Any, arrow: pa.DataType) -> str | None:
 def comparison(value: str, operator: str, text: str, arrow: pa.DataType) -> str:
     """Return a parenthesized comparison that selects the same rows as in Spark.
 
-    In Spark, a NaN of either sign is greater than all numbers.
-
-    Args:
-        value: A column, or an expression over one.
-        operator: One of `= <> < <= > >=`.
-        text: The literal, as returned by `literal`.
-        arrow: The type of both sides.
+    In Spark, a NaN of either sign is greater than all numbers. The `value` is a column or an
+    expression over one; `text` is as returned by `literal`; both sides have the type `arrow`.
     """
     if not pt.is_floating(arrow) or operator in {"=", "<>"}:
         return f"({value} {operator} {text})"

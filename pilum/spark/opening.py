@@ -33,11 +33,7 @@ _RESOLVED = ("asOf", "branch", "columns")
 def pin(options: Options) -> tuple[Options, TableVersion]:
     """Return options pinned to the version that they name, or to the latest one, and the version.
 
-    Raises:
-        DatasetNotFoundError: If there is no table at the path.
-        VersionNotFoundError: If the table has no such version.
-        TagNotFoundError: If there is no such tag.
-        BranchNotFoundError: If there is no such branch.
+    The errors are those of `find_version`.
     """
     found = find_version(
         options.path,
@@ -53,8 +49,7 @@ def pin(options: Options) -> tuple[Options, TableVersion]:
 def open_version(texts: Mapping[str, str]) -> tuple[Options, TableVersion, dict[str, str]]:
     """Pin the version that options name, and check their filter before any task runs.
 
-    Returns:
-        The pinned options, the version, and the options as texts for readers of a given schema.
+    The options are also returned as texts, for readers of a given schema.
     """
     options, table = pin(Options.parse(texts))
     if options.filter is not None:

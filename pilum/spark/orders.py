@@ -85,11 +85,9 @@ class Order:
     ) -> DataFrame:
         """Range-partition the rows in this order and sort them within each partition.
 
-        Args:
-            frame: The rows.
-            num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
-            keys: The same rows with only the columns of a curve, if reading them alone is cheaper.
-                Without it, the frame itself is computed a second time for a curve.
+        `num_partitions` is a maximum; Spark's setting for shuffles if None. `keys` has the same
+        rows with only the columns of a curve, if reading them alone is cheaper; without it, the
+        frame itself is computed a second time for a curve.
         """
         if self.sort_by is not None:
             return _sorted(frame, self.sort_by, num_partitions)
@@ -168,9 +166,7 @@ def _place_of(bounds: list[list[float]], curve: Curve) -> Callable[..., Column]:
 def z_order(ranks: Ranks, bits: int = _BITS) -> NDArray[np.int64]:
     """Return the numbers of cells along a Z-order curve: rank bits interleaved, highest first.
 
-    Args:
-        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
-        bits: Number of bits of a rank.
+    Each dimension has ranks below `2 ** bits`, shape (n,).
     """
     place = np.zeros_like(ranks[0])
     for bit in reversed(range(bits)):

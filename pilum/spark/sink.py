@@ -82,11 +82,9 @@ else:  # PySpark 4.0 passes rows to streaming writers, not Arrow data.
 
 @dataclass(frozen=True)
 class PartCommit(WriterCommitMessage):
-    """The commit message of one task, in the form that Spark transports.
+    """A message about what one task wrote, in the form that Spark transports.
 
-    Attributes:
-        part: What the task wrote.
-        tally: A summary of the rows, if the write is numbered.
+    `tally` is a summary of the rows, if the write is numbered.
     """
 
     part: PartMessage
@@ -95,12 +93,7 @@ class PartCommit(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class StreamPart(PartCommit):
-    """The commit message of one task of a micro-batch.
-
-    Attributes:
-        query_id: The streaming query.
-        job: The write job that the driver planned for this run of the micro-batch.
-    """
+    """A message of a task of a micro-batch, with the query and the job of this run of the batch."""
 
     query_id: str
     job: WriteJob
@@ -143,8 +136,7 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch, unless the table already contains it.
 
-        Raises:
-            JobMismatchError: If the table contains a batch of this number with other rows.
+        JobMismatchError is raised if the table contains a batch of this number with other rows.
         """
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts:

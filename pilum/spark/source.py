@@ -185,11 +185,7 @@ class PushedReader(PilumReader):
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a format with a session; a format may be registered twice.
-
-    Raises:
-        pyspark.errors.AnalysisException: If Spark refuses it.
-    """
+    """Register a format with a session; a format may be registered twice."""
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:

@@ -197,10 +197,9 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(self._follower.latest().version + 1).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Split a micro-batch into tasks.
+        """Split a micro-batch, which may be one that another driver began, into tasks.
 
-        Raises:
-            As `latestOffset`: the batch may be one that another driver began.
+        The errors are those of `latestOffset`.
         """
         first, last = LoggedOffset.from_json(start), LoggedOffset.from_json(end)
         latest = self._follower.latest()

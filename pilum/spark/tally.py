@@ -35,12 +35,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @dataclass
 class Tally:
-    """A running summary of rows.
-
-    Attributes:
-        num_rows: Number of rows.
-        digest: Sum of the hashes of their values, modulo 2^64.
-    """
+    """A running summary of rows: their number, and the sum of the hashes of values modulo 2^64."""
 
     num_rows: int = 0
     digest: int = 0
@@ -71,12 +66,9 @@ class Tally:
 
 
 def _digest(array: pa.Array, path: str, places: _Words | None = None) -> int:
-    """Return the sum of the hashes of a column and of its children.
+    """Return the sum of the hashes of a column, at a path, and of its children.
 
-    Args:
-        array: The values.
-        path: What they are called.
-        places: Of items of lists, a word per value that depends on its position in the list.
+    Of items of lists, `places` has a word per value that depends on its position in the list.
     """
     if not len(array):
         return 0

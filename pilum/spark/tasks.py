@@ -40,11 +40,9 @@ class SparkTasks:
     spark: SparkSession
 
     def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        """Run one task per item; every task receives all items.
+        """Run one task per item, as `Tasks.run`; every task receives all items.
 
-        Raises:
-            InvalidInputError: If a task raised it; UnsupportedFormatError likewise.
-            pyspark.errors.PySparkException: If a task failed otherwise, in all attempts.
+        PySparkException is raised if a task failed in all attempts.
         """
         if not items:
             return []
@@ -63,15 +61,8 @@ def run_tasks(
 ) -> list[R]:
     """Run a task on each partition of a frame and collect the results.
 
-    Args:
-        frame: The rows.
-        task: A function of the batches of a partition. It must read all of them. Its result is
-            pickled.
-        job: The job of the files that the tasks write.
-
-    Raises:
-        InvalidInputError: If a task refused its rows; other permanent errors likewise.
-        pyspark.errors.PySparkException: If a task failed for another reason in all attempts.
+    The task has to read all batches of its partition; its result is pickled. `job` is the one whose
+    files the tasks write. The errors are those of `SparkTasks.run`.
     """
     found = _outcomes(frame, task)
     sweep_attempts(job, [attempt for attempt, _ in found])
@@ -104,11 +95,7 @@ def _results(outcomes: Iterable[tuple[Attempt, Any]]) -> list[Any]:
 
 
 def this_attempt() -> Attempt:
-    """Return the attempt that is running; call it within a task.
-
-    Raises:
-        InvalidInputError: If it is called outside a task.
-    """
+    """Return the attempt that is running; raise InvalidInputError outside a task."""
     context = TaskContext.get()
     if context is None:
         raise InvalidInputError("not within a task of Spark")

@@ -136,12 +136,9 @@ _BY_SPARK = {leaf.spark: leaf for leaf in _LEAVES}
 
 
 def to_spark(schema: pa.Schema) -> st.StructType:
-    """Return the Spark schema of a table.
+    """Return the Spark schema of a table; raise UnsupportedTypeError if a column has no type.
 
     Every field is nullable, because Spark refuses batches of sources with other fields.
-
-    Raises:
-        UnsupportedTypeError: If Spark has no type for a column.
     """
     return st.StructType(
         [
@@ -156,8 +153,7 @@ def to_spark(schema: pa.Schema) -> st.StructType:
 def to_arrow(schema: st.StructType) -> pa.Schema:
     """Return the schema of a new table: all nullable, as in Spark's file sources.
 
-    Raises:
-        UnsupportedTypeError: If the format has no type for a Spark type.
+    UnsupportedTypeError is raised if the format has no type for a Spark type.
     """
     return pa.schema([_stored_field(field, field.name) for field in schema.fields])
 
@@ -175,12 +171,7 @@ def compared_schema(schema: st.StructType) -> pa.Schema:
 def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
     """Return the Arrow type in which values of a Spark type are passed in both directions.
 
-    Args:
-        spark: The type.
-        where: The path of the column, for the message.
-
-    Raises:
-        UnsupportedTypeError: If there is no such type.
+    UnsupportedTypeError, which names the path `where`, is raised if there is none.
     """
     return _nested_type(spark, where, lambda leaf: leaf.crosses)
 

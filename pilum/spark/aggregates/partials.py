@@ -58,11 +58,9 @@ Partial: TypeAlias = tuple[str, st.DataType]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an aggregate function.
+    """A call of an aggregate function, in lower case, with the SQL of its argument.
 
-    Attributes:
-        function: Name of the function, in lower case.
-        argument: SQL of the argument; None for `count(*)`.
+    The argument is None for `count(*)`.
     """
 
     function: str
@@ -80,11 +78,7 @@ class Call:
         return cls(function, None if function == "count" and argument == "*" else argument)
 
     def partials(self, argument: st.DataType | None) -> tuple[Partial, ...]:
-        """Return the partial aggregates that tasks compute for the call.
-
-        Args:
-            argument: Type of the argument; None if there is none.
-        """
+        """Return the partial aggregates that tasks compute, for an argument of a type."""
         if argument is None:
             return ((ROWS, st.LongType()),)
         counted = ("count", st.LongType())
@@ -130,12 +124,9 @@ class Call:
 
 @dataclass(frozen=True)
 class BoundPartial:
-    """One column of the partial aggregates.
+    """One column of the partial aggregates; `values` computes the argument, if there is one.
 
-    Attributes:
-        kind: As in `Partial`.
-        values: Computes the argument; None if there is none.
-        crosses: Type of the argument as Spark would receive it.
+    `kind` is as in `Partial`; `crosses` is the type of the argument as Spark would receive it.
     """
 
     kind: str
@@ -145,13 +136,10 @@ class BoundPartial:
 
 @dataclass(frozen=True)
 class BoundPartials:
-    """The keys and partial aggregates that tasks compute; picklable.
+    """The keys (none for one single group), then the partial aggregates; picklable.
 
-    Attributes:
-        keys: Columns to group by; empty for one single group.
-        partials: The partial aggregates, after the keys.
-        schema: Keys and partials in the types passed to Spark.
-        truncate: Whether times finer than Spark's are truncated instead of refused.
+    `schema` has both in the types passed to Spark; `truncate` is whether times finer than Spark's
+    are truncated instead of refused.
     """
 
     keys: tuple[BoundProjection, ...]

@@ -46,12 +46,7 @@ _TASK_ROWS = 4_000_000
 
 @dataclass(frozen=True)
 class Request:
-    """The groups and aggregates requested of a table.
-
-    Attributes:
-        keys: SQL expressions to group by.
-        calls: Aggregates, each a function with an optional argument.
-    """
+    """SQL expressions to group a table by, and aggregates: functions with an optional argument."""
 
     keys: tuple[str, ...]
     calls: tuple[Call, ...]
@@ -69,13 +64,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Planned:
-    """A request bound to the columns of one version.
+    """A request bound to the columns of one version: keys, arguments and partials, in order.
 
-    Attributes:
-        key_fields: The keys as Spark fields.
-        arguments: Types of the arguments; None for a call without one.
-        partials: The partial aggregates of each call.
-        bound: The computation that tasks run.
+    `arguments` has None for a call without one; `bound` is the computation that tasks run.
     """
 
     key_fields: tuple[st.StructField, ...]
@@ -85,12 +76,9 @@ class Planned:
 
     @classmethod
     def of(cls, request: Request, schema: pa.Schema, *, truncate: bool = False) -> Planned:
-        """Bind a request.
+        """Bind a request to the columns of a table.
 
-        Args:
-            request: The requested groups and aggregates.
-            schema: Columns of the table.
-            truncate: Whether times finer than Spark's are truncated instead of refused.
+        If `truncate`, times finer than Spark's are truncated instead of refused.
         """
         keys = tuple(bind_value(text, schema) for text in request.keys)
         values = [

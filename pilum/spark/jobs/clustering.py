@@ -121,11 +121,8 @@ def cluster(
 class _Sorting:
     """The way Spark sorts the rows.
 
-    Attributes:
-        spark: The session.
-        order: Order of the rows.
-        num_partitions: Number of writing tasks; None to derive it from the size of the files.
-        memory_limit: Memory limit of a Python worker, in bytes.
+    `num_partitions` is None to derive it from the size of the files; `memory_limit` is that of a
+    Python worker, in bytes.
     """
 
     spark: SparkSession

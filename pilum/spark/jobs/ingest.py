@@ -151,11 +151,7 @@ def read_files(
     transform: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return the rows that `ingest` would write, for other uses; it takes the same arguments.
-
-    Raises:
-        The errors of `ingest`.
-    """
+    """Return the rows that `ingest` would write; the arguments and errors are the same."""
     reading = _Reading(source, format, schema, transform, dict(options or {}))
     return reading.frame(spark, [file.path for file in reading.files(spark)])
 

@@ -45,10 +45,7 @@ _BEHIND_WHERE = frozenset(
 class AggregateQuery:
     """A query whose aggregates tasks can compute.
 
-    Attributes:
-        statement: The statement, which names one table.
-        keys: The columns to group by.
-        calls: The aggregate calls by their position in the text.
+    The statement names one table; `calls` are by their position in the text.
     """
 
     statement: Statement
@@ -77,9 +74,8 @@ class AggregateQuery:
     def rewritten(self, name: str, finals: Mapping[Call, str]) -> str:
         """Return the text for `spark.sql(text, **frames)`, rewritten for partial aggregates.
 
-        Args:
-            name: Name of the parameter for the frame of partials.
-            finals: The SQL that replaces each call.
+        `name` is the parameter for the frame of partials; `finals` is the SQL that replaces each
+        call.
         """
         one = self.statement.references[0]
         places = {place: finals[call] for place, call in self.calls.items()}

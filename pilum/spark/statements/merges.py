@@ -280,12 +280,9 @@ class Sides:
         columns: Mapping[str, Collection[str]],
         prefix: str = "",
     ) -> None:
-        """Set the names of the two sides.
+        """Set the lower-case names, "source" or "target" for each, and the columns of each side.
 
-        Args:
-            aliases: Names in lower case, and "source" or "target" for each.
-            columns: Columns of each side.
-            prefix: Prefix for the columns of the source.
+        The columns of the source get a prefix.
         """
         self._aliases = aliases
         self._columns = columns

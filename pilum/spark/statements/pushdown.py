@@ -151,8 +151,7 @@ def resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
 def pushable(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
     """Translate a condition to a parenthesized filter.
 
-    Returns:
-        The filter; None if it depends on other tables, or would not mean the same.
+    It is None if the condition depends on other tables, or the filter would not mean the same.
     """
     return _Writer(schema, resolve).write(node)
 

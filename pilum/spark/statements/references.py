@@ -61,12 +61,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Statement:
-    """A parsed SQL text.
+    """A parsed SQL text: as given, as a tree of sqlglot, and the locations of tables by name.
 
-    Attributes:
-        text: The text as given.
-        tree: The statement, parsed by sqlglot.
-        tables: Names of tables in lower case, and their locations.
+    Names of tables are in lower case.
     """
 
     text: str
@@ -75,11 +72,7 @@ class Statement:
 
     @classmethod
     def parse(cls, text: str, tables: Mapping[str, str]) -> Statement | None:
-        """Parse a text, if it names a table.
-
-        Returns:
-            The statement; None for a text that names no pilum table.
-        """
+        """Parse a text; return None if it names no pilum table."""
         known = {name.lower(): table_uri(uri) for name, uri in tables.items()}
         try:
             tokens = _words(text)
@@ -125,16 +118,10 @@ class Statement:
         stop: int | None = None,
         others: Mapping[tuple[int, int], str] | None = None,
     ) -> str:
-        """Return the text, or a part of it, with parameters in place of tables.
+        """Return the text for `spark.sql(text, **frames)`, or a part of it, with doubled braces.
 
-        Args:
-            names: For the start of each reference, the name of the parameter that replaces it.
-            start: Position where the part begins.
-            stop: Position after its end.
-            others: Replacements of other places, from the first character to after the last one.
-
-        Returns:
-            A text for `spark.sql(text, **frames)`, in which braces are doubled.
+        `names` has the parameter for the start of each reference; `others` replaces other places,
+        from the first character to after the last one.
         """
         stop = len(self.text) if stop is None else stop
         places = {place: _literal(text) for place, text in (others or {}).items()}

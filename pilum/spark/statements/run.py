@@ -105,8 +105,7 @@ class _Session:
     def _aggregated(self, rows: DataFrame) -> DataFrame | None:
         """Run a query with partial aggregates; return None if its rows have to be read.
 
-        Args:
-            rows: The same result computed by reading rows, which gives its names and types.
+        `rows` is the same result computed by reading rows, which gives its names and types.
         """
         if len(self.statement.references) != 1:
             return None
