@@ -67,11 +67,7 @@ def _text(annotation: Any) -> Any:
 
 
 def require_count(what: str, value: Any, least: int = 0) -> int:
-    """Check that an argument is an integer of at least `least`.
-
-    Raises:
-        InvalidInputError: If it is not.
-    """
+    """Return an integer argument; raise InvalidInputError unless it is at least `least`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
     number = int(value)
@@ -86,15 +82,9 @@ def optional_count(what: str, value: Any, least: int = 0) -> int | None:
 
 
 def require_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Check the names of keywords.
+    """Raise UnknownArgumentError if a caller used the name of a keyword that a call does not have.
 
-    Args:
-        what: The call and its verb, such as "scans have", for the error message.
-        given: The names that the caller used.
-        known: All names that the call has.
-
-    Raises:
-        UnknownArgumentError: If the call has no such argument.
+    `what` is the call and its verb, such as "scans have", for the message.
     """
     if unknown := set(given).difference(known):
         name = min(unknown)
@@ -104,11 +94,7 @@ def require_known(what: str, given: Iterable[str], known: Collection[str]) -> No
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:
-    """Check that an argument is a dict of strings.
-
-    Raises:
-        InvalidInputError: If it is not.
-    """
+    """Return an argument as a dict of strings; raise InvalidInputError if it is not one."""
     if not isinstance(values, Mapping) or not all(
         _is_text(text) for pair in values.items() for text in pair
     ):
@@ -124,15 +110,9 @@ def _is_text(value: Any) -> bool:
 
 
 def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
-    """Check row positions.
+    """Return row positions, given as a list, a numpy array or a pyarrow array.
 
-    Args:
-        indices: Integers: a list, a numpy array or a pyarrow array.
-        num_rows: Number of rows.
-
-    Raises:
-        InvalidInputError: If a position is not an integer, is null, negative, or beyond the last
-            row.
+    InvalidInputError is raised if one is not an integer, is null, negative, or beyond the last row.
     """
     if isinstance(indices, pa.ChunkedArray):
         indices = indices.combine_chunks()
@@ -150,11 +130,7 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
 
 
 def require_row_ids(what: str, values: Any) -> NDArray[np.uint64]:
-    """Check row ids or row addresses, which are unsigned 64-bit integers.
-
-    Raises:
-        InvalidInputError: If a value is anything else.
-    """
+    """Return row ids or addresses; raise InvalidInputError unless they are uint64 numbers."""
     listed = values if hasattr(values, "__len__") else list(values)
     if (plain := _plain_integers(listed)) is not None:
         return plain.astype(np.uint64)

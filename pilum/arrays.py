@@ -196,14 +196,10 @@ def without_null_values(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
-    """Join several arrays into one; dictionaries in them, at any depth, are united.
+    """Join arrays of one type, at least one; dictionaries in them, at any depth, are united.
 
-    Args:
-        arrays: At least one array, all of one type.
-        what: The owner of the values, for the message.
-
-    Raises:
-        UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
+    UnsupportedTypeError, which names the owner `what`, is raised if the keys of a dictionary are
+    too narrow for all values.
     """
     if len(arrays) == 1:
         return from_zero(arrays[0])

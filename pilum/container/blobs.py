@@ -63,19 +63,15 @@ class Sidecars(Protocol):
 
 
 def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None) -> pa.Array:
-    """Write the payloads of a column and returns it with descriptors.
+    """Write the payloads of a column to the data file, and return it with descriptors.
 
-    Args:
-        field: The column in the user's schema.
-        array: Its rows.
-        write: The data file.
-        sidecars: The files beside it, for blobs of version 2 that are not prepared.
+    Blobs of version 2 that are not prepared go to the files beside it.
 
     Raises:
         InvalidInputError: If a blob has neither data nor a URI, or both; or if a descriptor is
-        invalid.
+            invalid.
         UnsupportedFeatureError: If a descriptor refers to a payload that does not lie beside the
-        file.
+            file.
     """
 
     def place(blob: Field, values: pa.Array) -> pa.Array:

@@ -35,12 +35,9 @@ _NARROW_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of one leaf.
+    """The place of one leaf: a column of a file.
 
-    Attributes:
-        reader: Reader of its file.
-        column: Its column.
-        members: All stored members of a packed struct, in the file's order.
+    `members` are all stored members of a packed struct, in the file's order.
     """
 
     reader: FileReader
@@ -146,16 +143,14 @@ def _decode_all(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
 
 
 class LeafFieldReader(PagedFieldReader):
-    """One field of a fragment.
+    """One field of a fragment, with only the projected members.
 
     Attributes:
-        field: The field, with only the projected members.
         leaves: The places of its leaves; leaves that are in no file are left out and read as null.
         is_one_leaf: Whether it is a single leaf that is in some file.
         columns: The column of each leaf, with its file.
         has_members: Whether a leaf is a packed struct.
         joint_id: A value that two readers of one field share if they have the same leaves.
-        num_rows: Physical rows of the fragment.
     """
 
     segment = LeafSegment

@@ -153,12 +153,7 @@ _TAIL_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last bytes of a file, or all bytes of a short file.
-
-    Attributes:
-        start: Position of the first byte in the file.
-        data: uint8, shape (n,).
-    """
+    """The last bytes of a file from the position `start` on, or all bytes of a short file."""
 
     start: int
     data: NDArray[np.uint8]
@@ -210,11 +205,7 @@ _SMALL_BYTES = 64 * 1024
 
 
 class FileBody:
-    """A writer of one file: its buffers in order, whatever they contain, then its tables.
-
-    Attributes:
-        sink: The destination.
-    """
+    """A writer of one file: its buffers in order, whatever they contain, then its tables."""
 
     def __init__(self, sink: Sink, alignment: int = _ALIGNMENT) -> None:
         """Start a file; every buffer begins at a multiple of `alignment` bytes."""

@@ -19,13 +19,9 @@ def map_fields(
     is_wanted: Callable[[Field], bool],
     form: Callable[[Field, pa.Array], pa.Array],
 ) -> pa.Array:
-    """Replace the values of selected fields in an array.
+    """Replace the values of fields selected by `is_wanted` in a column, by as many from `form`.
 
-    Args:
-        field: The column.
-        array: Its rows; below the selected fields they may be of any type.
-        is_wanted: Selects the fields.
-        form: Maps a selected field and its values to as many new values.
+    Below these fields, the rows may be of any type.
     """
     if is_wanted(field):
         return form(field, array)

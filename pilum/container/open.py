@@ -112,16 +112,10 @@ def open_file(source: Source, caches: FileCaches | None = None) -> DataFileReade
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:
-    """Return the reader of a field of a fragment.
+    """Return the reader of a field, with only the projected members, of a fragment.
 
-    Args:
-        field: The field, with only the projected members.
-        parts: The files that contain parts of it; members that are in no file are null.
-        num_rows: Physical rows of the fragment.
-
-    Raises:
-        UnsupportedFormatError: If it is spread over files of incompatible versions.
-        CorruptFileError: If a file is damaged.
+    Members that are in no part are null. UnsupportedFormatError is raised if the field is spread
+    over files of incompatible versions.
     """
     if not parts:
         return LeafFieldReader.of(field, parts, num_rows)
@@ -164,14 +158,8 @@ def new_file(
 def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool) -> None:
     """Raise an error if files of a version cannot hold a schema, before a file is created.
 
-    Args:
-        schema: The fields.
-        version: File version.
-        has_sidecars: Whether blobs may be stored in files beside a data file, as in tables.
-
-    Raises:
-        UnsupportedTypeError: If a column cannot be stored; the text names the column, and a version
-        that can store it if there is one.
+    `has_sidecars` says whether blobs may be stored in files beside a data file, as in tables.
+    UnsupportedTypeError names the column, and a version that can store it if there is one.
     """
     if schema.is_plain:
         return  # every version stores these types; tables may have thousands of such columns

@@ -34,17 +34,10 @@ MakeValues = Callable[[pa.DataType, Compressive | None, list[NDArray[Any]], Laye
 def unpack(
     field: Field, stored: tuple[Field, ...], decoded: Decoded, layer: Layer, make: MakeValues
 ) -> list[pa.Array]:
-    """Split rows into the projected members.
+    """Split rows into one array for each projected member of a struct.
 
-    Args:
-        field: The struct, with only the projected members.
-        stored: All members that the file has, in the file's order.
-        decoded: The rows.
-        layer: Validity of the struct.
-        make: Builds an array of a type from buffers.
-
-    Returns:
-        One array per member of `field`.
+    The file has the members `stored`, in its order; `layer` has the validity of the struct; `make`
+    builds an array of a type from buffers.
     """
     encoding = decoded.encoding
     if encoding is None:

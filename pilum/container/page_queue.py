@@ -130,9 +130,8 @@ _HARD = 4
 class InOrder(Generic[K, T]):
     """A queue of encoding tasks, bounded by about the number of threads.
 
-    Args:
-        write: Called with each key and its result, in the order of the calls of `encode` and in the
-            thread that makes these calls.
+    `write` is called with each key and its result, in the order of the calls of `encode` and in the
+    thread that makes these calls.
     """
 
     def __init__(self, write: Callable[[K, T], None]) -> None:
@@ -149,13 +148,9 @@ class InOrder(Generic[K, T]):
         return self._bundle_bytes
 
     def encode(self, key: K, task: Callable[[], T], num_bytes: int, *, is_hard: bool) -> None:
-        """Queue a task, and write the results that are ready.
+        """Queue a task of about `num_bytes`, and write the results that are ready.
 
-        Args:
-            key: Identifies the result, for `write`.
-            task: Encodes the page.
-            num_bytes: Its approximate size.
-            is_hard: Whether it is text or will be compressed.
+        `is_hard` says whether the page is text or will be compressed.
         """
         effort = num_bytes * (_HARD if is_hard else 1)
         if self._tasks and max(self._effort, effort) >= _BUNDLE_BYTES:

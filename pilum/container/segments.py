@@ -97,10 +97,7 @@ class FilePart:
 class Segment(ABC):
     """Some rows of a field that are stored together.
 
-    Attributes:
-        field: The field.
-        start: First row of the segment in the fragment.
-        rows: The selected rows, counted from `start`.
+    It begins at the row `start` of the fragment; the selected rows are counted from there.
     """
 
     field: FieldReader
@@ -110,11 +107,7 @@ class Segment(ABC):
     @classmethod
     @abstractmethod
     def read_all(cls, segments: Sequence[Any]) -> list[pa.Array]:
-        """Read segments of this class together and return their arrays.
-
-        Raises:
-            CorruptFileError: If a page is damaged.
-        """
+        """Read segments of this class together and return their arrays."""
 
     def read(self) -> pa.Array:
         """Read the rows."""
@@ -122,12 +115,7 @@ class Segment(ABC):
 
 
 class FieldReader(ABC):
-    """One top-level field of a fragment.
-
-    Attributes:
-        field: The field, with only the projected members.
-        num_rows: Physical rows of the fragment.
-    """
+    """One top-level field of a fragment, with only the projected members."""
 
     field: Field
     num_rows: int
@@ -142,14 +130,7 @@ class FieldReader(ABC):
         """Split rows of the fragment into ranges that are stored together."""
 
     def zones(self, path: tuple[str, ...]) -> Zones | None:
-        """Return the zone map of the field, or of a member of it.
-
-        Args:
-            path: Names of members, from the field downwards.
-
-        Returns:
-            None if there is none.
-        """
+        """Return the zone map of the field, or of the member at a path; None if there is none."""
         return None
 
     @abstractmethod

@@ -19,11 +19,7 @@ _BLOB = "lance-encoding:blob"
 
 
 def check_storage(field: Field, version: FileVersion, *, has_sidecars: bool) -> None:
-    """Raise an error for packed structs and blobs that a file cannot hold.
-
-    Raises:
-        UnsupportedTypeError: If there is such a field; the text names it.
-    """
+    """Raise UnsupportedTypeError if a field has packed structs or blobs that a file cannot hold."""
     _check(field, version, has_sidecars, field.name, in_list=False)
 
 

@@ -104,11 +104,7 @@ class Compressive(ABC):
 
 
 def demand(holds: bool, message: str) -> None:
-    """Raise an error unless a guarantee of the format holds.
-
-    Raises:
-        CorruptFileError: With this message.
-    """
+    """Raise CorruptFileError with a message unless a guarantee of the format holds."""
     if not holds:
         raise CorruptFileError(message)
 
@@ -169,12 +165,9 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """The place of a page in its file.
+    """The place of a page in its file: its first row in the column, its rows and its buffers.
 
-    Attributes:
-        first_row: Row of the column with which the page begins.
-        num_rows: Rows in the page.
-        buffers: (offset, size) of each buffer, bytes.
+    Each buffer has an offset and a size, bytes.
     """
 
     first_row: int
@@ -280,12 +273,10 @@ def at_page(path: str, column: int, number: int) -> Iterator[None]:
 
 
 class Candidate(NamedTuple):
-    """An encoding that the writer considered.
+    """An encoding that the writer considered, or something else by name.
 
-    Attributes:
-        way: The encoding, or the name of something else; converted to text on demand.
-        size_bytes: The approximate size of the values; None if it was not computed.
-        note: Why it was rejected, if not for its size.
+    `size_bytes` is approximate, and None if it was not computed; `note` is why it was rejected, if
+    not for its size. Its text is made on demand.
     """
 
     way: Compressive | str

@@ -95,8 +95,7 @@ def encode_rows(
 ) -> list[EncodedPage]:
     """Encode rows of a packed struct, the last of the layers of a chain (see `pilum.levels.ravel`).
 
-    Raises:
-        UnsupportedTypeError: If a member is null where the struct is not.
+    UnsupportedTypeError is raised if a member is null where the struct is not.
     """
     levels, leaf = ravel(chain, num_layers, as_if_null)
     num_rows = len(chain)

@@ -168,13 +168,7 @@ class Rows(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some rows of one fragment.
-
-    Attributes:
-        rows: Which rows of the fragment.
-        mark: Mark of the version in which to read the fragment.
-        fragment: The fragment, as it is in that version.
-    """
+    """Some rows of one fragment, as it is in the version of the mark."""
 
     rows: Rows
     mark: Mark
@@ -193,13 +187,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The rows that one version added, changed or deleted.
+    """The rows that one version added, changed or deleted, in pieces of a fixed order.
 
-    Attributes:
-        version: The version.
-        pieces: Its rows; the order is fixed.
-        changed_by: Name of the operation, if it also changed older rows; None if new fragments are
-            the whole change.
+    `changed_by` is the name of the operation, if it also changed older rows; None if new fragments
+    are the whole change.
     """
 
     version: int
@@ -349,8 +340,7 @@ def _before(snapshot: Snapshot) -> Snapshot:
 def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
     """Yield the stable ids of the rows that a version has and a later one does not have.
 
-    Yields:
-        uint64, never empty, in parts of at most 65,536 ids.
+    They are uint64, never empty, in parts of at most 65,536 ids.
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     for fragment in older.manifest.fragments:
@@ -360,8 +350,7 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
 def deleted_rows(older: Snapshot, fragment: Fragment, newer: Snapshot) -> NDArray[np.int64]:
     """Return the rows of one fragment that a later version does not have in any fragment.
 
-    Returns:
-        int64, shape (n,): physical rows of the fragment, ascending.
+    They are physical rows of the fragment, int64, ascending.
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     ids = list(_deleted(older, fragment, newer, now.get(fragment.id)))

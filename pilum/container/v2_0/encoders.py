@@ -50,14 +50,9 @@ class ColumnPages:
 
 @dataclass(frozen=True, slots=True)
 class PageJob:
-    """A page to be encoded and written.
+    """A page to be encoded and written, of about `num_bytes`.
 
-    Attributes:
-        column: The column of the page.
-        num_items: Number of its items.
-        num_bytes: Their approximate size.
-        is_hard: Whether they will be compressed.
-        encode: Encodes the page.
+    `is_hard` says whether it will be compressed.
     """
 
     column: ColumnPages
@@ -249,12 +244,9 @@ class StructsEncoder(FieldEncoder):
 
 @dataclass
 class EncoderMaker:
-    """A factory of the encoders of a file and of their columns.
+    """A factory of the encoders of a file and of their columns, in order.
 
-    Attributes:
-        page_bytes: Bytes of values in memory at which a page is due.
-        encoding: Options of the encodings.
-        columns: The columns, in order.
+    A page is due at `page_bytes` of values in memory.
     """
 
     page_bytes: int

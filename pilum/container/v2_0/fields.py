@@ -97,13 +97,9 @@ def _read_nodes(wanted: list[tuple[Node, RowRanges]]) -> Plan[list[pa.Array]]:
 
 
 class ColumnsFieldReader(PagedFieldReader):
-    """One field of a fragment.
+    """One field of a fragment, with only the projected members.
 
-    Attributes:
-        field: The field, with only the projected members.
-        shape: How its array is built from pieces.
-        pieces: The pieces that are read for it.
-        num_rows: Physical rows of the fragment.
+    `shape` says how its array is built from the pieces that are read for it.
     """
 
     segment = PagedSegment

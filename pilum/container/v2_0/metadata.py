@@ -31,13 +31,7 @@ _COLUMN_ENCODING = "lance.encodings.ColumnEncoding"
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """One page.
-
-    Attributes:
-        num_items: Items of the column in the page.
-        buffers: Positions of its buffers.
-        encoding: The encoding of the items.
-    """
+    """One page: the number of its items, the positions of its buffers, and its encoding."""
 
     num_items: int
     buffers: Buffers

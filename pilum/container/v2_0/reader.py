@@ -36,14 +36,10 @@ __all__ = ["Column", "DirectRead", "PagedFileReader", "column_owners", "read_dir
 
 @dataclass(frozen=True, slots=True)
 class DirectRead:
-    """Some values of a page.
+    """Some values of a page, which are selected by `rows`.
 
-    Attributes:
-        values: Their positions, and how arrays are built from their bytes.
-        rows: The selected rows.
-        number: Number of the page in its column.
-        column: Number of the column in its file.
-        path: Path of the file.
+    `values` are their positions, and how arrays are built from their bytes; the page and its column
+    have numbers.
     """
 
     values: Direct

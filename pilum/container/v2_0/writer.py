@@ -37,11 +37,9 @@ _DEFAULTS = FileOptions()
 
 
 def require_storable(schema: Schema, version: FileVersion, has_sidecars: bool) -> None:
-    """Raise an error if files of version 2.0 cannot store a field.
+    """Raise UnsupportedTypeError if files of version 2.0 cannot store a field.
 
-    Raises:
-        UnsupportedTypeError: If a field cannot be stored; the text names the field, and a version
-        that can store it if there is one.
+    The text names the field, and a version that can store it if there is one.
     """
     for field in schema.fields:
         _require_storable(field, field.name)

@@ -35,9 +35,7 @@ PackedMember: TypeAlias = Flat | FixedSizeList | Variable | Fsst | General
 class VariablePackedStruct(Compressive):
     """Rows of members of which some vary in length; any row can be read alone.
 
-    Attributes:
-        members: The encoding of each member.
-        offset_bits: Width of the length prefix of a row, from the description of the page.
+    `offset_bits` is the width of the length prefix of a row, from the description of the page.
     """
 
     arm = "variable_packed_struct"

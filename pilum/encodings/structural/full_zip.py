@@ -177,8 +177,7 @@ def encode_full_zip(
 ) -> EncodedPage:
     """Zip values in stored form, such as compressed strings, and levels.
 
-    Raises:
-        UnsupportedTypeError: For lists of booleans that do not fill bytes.
+    UnsupportedTypeError is raised for lists of booleans that do not fill bytes.
     """
     if isinstance(block, ListBlock) and block.bits % 8:
         raise UnsupportedTypeError(

@@ -157,12 +157,7 @@ class MiniBlockLayout(Layout):
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Metadata that are read once per page and cached.
-
-    Attributes:
-        chunks: The table of its chunks.
-        dictionary: The dictionary, if its values are indices.
-    """
+    """Metadata that are read once per page and cached: its chunks, and its dictionary if any."""
 
     chunks: kernels.ChunkTable
     dictionary: DictionaryBlock | None

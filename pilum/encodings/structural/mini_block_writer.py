@@ -43,8 +43,7 @@ def encode_mini_block(
 ) -> EncodedPage:
     """Cut values in stored form (compressed strings, or indices) and levels into chunks.
 
-    Raises:
-        UnsupportedTypeError: For values too wide for chunks, of which each has two.
+    UnsupportedTypeError is raised for values too wide for chunks, of which each has two.
     """
     rep, def_ = level_encodings(levels, version)
     coding, compression = values.chunk_coding()

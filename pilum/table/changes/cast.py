@@ -60,11 +60,7 @@ def cast_field(
 ) -> pa.Array:
     """Return the values of a column in which some or all members have a new type and id.
 
-    Args:
-        array: The values, of the type of `old`.
-        old: The column before the change.
-        new: The column after the change, with only the members that change.
-        origins: The old fields of the fields with new ids, by the new ids.
+    `new` has only the members that change; `origins` has the old fields by the new ids.
 
     Raises:
         SchemaMismatchError: If a value does not fit.

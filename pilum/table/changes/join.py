@@ -59,8 +59,7 @@ _ADDRESS = "address"
 class FewKeys:
     """Keys of the source, prepared for lookups in batches of the table.
 
-    Args:
-        keys: One or more key columns without nulls, and int64 numbers of the rows.
+    They are one or more key columns without nulls, and int64 numbers of the rows.
     """
 
     def __init__(self, keys: pa.Table) -> None:
@@ -73,14 +72,10 @@ class FewKeys:
         return bool(is_one and keys.num_rows * _ROWS_PER_KEY <= num_rows)
 
     def pairs(self, rows: pa.RecordBatch) -> Pairs | None:
-        """Find the keys in rows of the table.
+        """Find the keys in rows of the table: a key column without nulls, and uint64 addresses.
 
-        Args:
-            rows: A key column without nulls, and uint64 addresses.
-
-        Returns:
-            Addresses, in the order of the rows, and for each a row of the source; None if the keys
-            do not ascend, are too many here, or a key repeats in the source.
+        Return the addresses, in the order of the rows, and for each a row of the source; None if
+        the keys do not ascend, are too many here, or a key repeats in the source.
         """
         column, numbers = (one.to_numpy() for one in rows.columns)
         if not len(column) or not (column[1:] >= column[:-1]).all() or self._sorted is None:

@@ -34,14 +34,9 @@ __all__ = ["Join", "Updated", "updated_columns"]
 
 @dataclass(frozen=True)
 class Join:
-    """A version of a table and a source whose rows are looked up by a key.
+    """A version of a table and a source, a spool, whose rows are looked up by a key.
 
-    Attributes:
-        snapshot: The version.
-        spool: The source.
-        left_on: Key column of the table; it can be `_rowid` or `_rowaddr`.
-        right_on: Key column of the source.
-        fragment_ids: Fragments to read; None for all.
+    The key column of the table can be `_rowid` or `_rowaddr`; `fragment_ids` is None for all.
     """
 
     snapshot: Snapshot
@@ -85,9 +80,7 @@ class Join:
         """Yield the addresses of matched rows, and columns of all rows, batch by batch.
 
         They are the columns `new` of the table, with the values of the source where a row matches.
-
-        Raises:
-            SchemaMismatchError: If the source does not fit the columns.
+        SchemaMismatchError is raised if the source does not fit them.
         """
         alignment = align(self.schema, new)
         for field in alignment.schema.fields:

@@ -60,13 +60,10 @@ _BATCH_ROWS = 1 << 20
 def matching_rows(
     snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
 ) -> dict[FragmentId, DeletionVector]:
-    """Find the rows for which a filter is true, or all rows; only its columns are read.
+    """Return the rows of each fragment, not yet deleted, for which a filter is true; None is all.
 
-    Returns:
-        Physical rows of each fragment with matches, without rows that are already deleted.
-
-    Raises:
-        UnsupportedFeatureError: If a column of the table hides the addresses.
+    Only the columns of the filter are read. UnsupportedFeatureError is raised if a column of the
+    table hides the addresses.
     """
     if ROW_ADDRESS in snapshot.schema.names:
         raise UnsupportedFeatureError(
@@ -88,10 +85,7 @@ def delete_rows(
 ) -> Delete:
     """Write new deletion files; the table changes only when the result is committed.
 
-    Args:
-        snapshot: The version.
-        rows: Physical rows of fragments, none of them deleted already.
-        predicate: The filter that selected the rows, for readers of the history.
+    No row is deleted already. The predicate is for readers of the history.
     """
     marked, parts = {}, []
     for number, vector in rows.items():
@@ -244,11 +238,8 @@ def rewrite_matching(
 ) -> Rewritten:
     """Write the changed rows of some fragments, as one task of `update_rows`.
 
-    Args:
-        snapshot: The version.
-        rows: The rows to update, by a filter, fragments and a range; its columns are ignored.
-        values: Expressions by column, each with the column's type.
-        file_name_prefix: Prefix of the file names, to identify their writer.
+    `rows` selects by a filter, fragments and a range; its columns are ignored. The values are
+    expressions with the type of their column.
     """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []

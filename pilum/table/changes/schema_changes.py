@@ -60,12 +60,7 @@ class Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """A schema after alterations.
-
-    Attributes:
-        schema: All columns.
-        origins: The old fields of those that have a new type and id, by the new ids.
-    """
+    """A schema after alterations; `origins` has the old fields of retyped ones by the new ids."""
 
     schema: Schema
     origins: Mapping[FieldId, Field]
@@ -105,9 +100,7 @@ def find_path(schema: Schema, path: str) -> tuple[Field, ...]:
 def without(schema: Schema, paths: Iterable[str]) -> Schema:
     """Return the schema without some columns; parents without members are dropped too.
 
-    Raises:
-        ColumnNotFoundError: If a path leads nowhere.
-        InvalidInputError: If no column is left.
+    InvalidInputError is raised if no column is left; other errors are as `find_path`.
     """
     dropped = {find_path(schema, path)[-1].id for path in paths}
     kept = (_without(field, dropped) for field in schema.fields)
@@ -251,10 +244,8 @@ def first_free_id(manifest: Manifest) -> int:
 def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Schema]:
     """Return the schema of the table with more columns, and the schema of the new ones alone.
 
-    An existing struct gets the members that it lacks.
-
-    Raises:
-        SchemaMismatchError: If a name is taken; other errors as `new_schema`.
+    An existing struct gets the members that it lacks. SchemaMismatchError is raised if a name is
+    taken; other errors are as `new_schema`.
     """
     new_schema(columns)  # for its checks
     old = manifest.schema
@@ -266,9 +257,8 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
 def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
     """Return the schema of the table with the additional columns and members of incoming rows.
 
-    Raises:
-        InvalidInputError: If a new column is not nullable, because existing rows are null there;
-            other errors as `new_schema`.
+    InvalidInputError is raised if a new column is not nullable, because existing rows are null
+    there; other errors are as `new_schema`.
     """
     old = manifest.schema
     more = [*filter(None, (_missing(field, old.by_name.get(field.name)) for field in incoming))]

@@ -65,12 +65,9 @@ _DIGEST_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class AppCommit:
-    """The last commit of an application that is in a table.
+    """The last commit of an application in a table: the number that the application gave it.
 
-    Attributes:
-        app_version: The number that the application gave it.
-        version: The version of the table that contains it.
-        content: A summary of what it wrote; None if the application did not declare one.
+    `content` is a summary of what it wrote; None if the application did not declare one.
     """
 
     app_version: int
@@ -105,11 +102,7 @@ class Job:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Job:
-        """Return the job of a transaction with these properties, which have `JOB_PROPERTY`.
-
-        Raises:
-            InvalidInputError: If the property is not one that `property` made.
-        """
+        """Return the job of a transaction whose properties have a `JOB_PROPERTY` of this class."""
         text = properties[JOB_PROPERTY]
         try:
             key = json.loads(text)
@@ -130,9 +123,7 @@ class Job:
     def held_by(self, config: Mapping[str, str]) -> int | None:
         """Return the version that contains the job, None if there is none.
 
-        Raises:
-            JobMismatchError: If the table has the key with another content.
-            CorruptFileError: If the config contradicts the format.
+        JobMismatchError is raised if the table has the key with another content.
         """
         if isinstance(self.key, str):
             return dict(_jobs(config)).get(_digest(self.key))
@@ -187,13 +178,7 @@ def _described(content: str | None) -> str:
 def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | None:
     """Return the version that contains a job, or `name` if that was cleaned up; None if none does.
 
-    Args:
-        store: Where the table is.
-        job: The job.
-        name: The newest version that the caller has seen, which records jobs; None without a table.
-
-    Raises:
-        CorruptFileError: If a manifest, or the record of jobs, contradicts the format.
+    `name` is the newest version that the caller has seen, which records jobs; None without a table.
     """
     if name is None:
         return None

@@ -40,8 +40,7 @@ _MAX_ROW_ID = 2**64 - 1
 def continuable(store: Store, base: Manifest) -> Manifest:
     """Return a version as the base of the next one, with row counts that old writers left out.
 
-    Raises:
-        UnsupportedFeatureError: If it uses a feature that would be lost.
+    UnsupportedFeatureError is raised if it uses a feature that would be lost.
     """
     base.require_continuable(f"{store.uri}, version {base.version}")
     counted = with_counted_rows(with_bases(store, base.base_paths), base, DEFAULT_SESSION)
@@ -53,13 +52,9 @@ def continuable(store: Store, base: Manifest) -> Manifest:
 def next_version(
     store: Store, base: Manifest, transaction: Transaction, job: Job | None
 ) -> Manifest:
-    """Return the manifest of the version after `base`.
+    """Return the manifest of the version after `base`, which is the result of `continuable`.
 
-    Args:
-        store: Where the table is.
-        base: The version to build on, as returned by `continuable`.
-        transaction: The change, with its operation prepared for `base`.
-        job: The job of the transaction, which the config records; None if it has none.
+    The operation is prepared for `base`; the config records the job, if there is one.
     """
     content = transaction.operation.apply(base)
     if content.is_legacy:

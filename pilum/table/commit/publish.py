@@ -452,11 +452,7 @@ def _discard_in_bases(store: Store, operation: Operation) -> None:
 
 
 class Backoff:
-    """The pauses of one commit; made when its first attempt begins.
-
-    Args:
-        budget_seconds: No pause ends later than this after the first attempt began.
-    """
+    """The pauses of one commit, from its first attempt on; none ends after `budget_seconds`."""
 
     def __init__(self, budget_seconds: float = _BUDGET_SECONDS) -> None:
         self._budget = min(budget_seconds, _BUDGET_SECONDS)

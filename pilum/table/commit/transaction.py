@@ -172,10 +172,7 @@ def _operation(arm: str, body: Any) -> Operation | ForeignOperation:
 def load_transaction(store: Store, version: int, manifest_path: str) -> Committed:
     """Read the transaction of a version: from its manifest, or from the file that it names.
 
-    Raises:
-        NotFoundError: If the manifest is gone, or the transaction is in neither place.
-        CorruptFileError: If the bytes contradict the format.
-        UnsupportedFeatureError: If the operation is unknown.
+    NotFoundError is raised if the manifest is gone, or it is in neither place.
     """
     manifest, message = load_manifest_and_transaction(store, manifest_path)
     if message is None:

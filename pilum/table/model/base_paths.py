@@ -87,8 +87,7 @@ def free_base_id(bases: Iterable[BasePath], first: int = 0) -> int:
 def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
     """Return the bases of a table with new ones; a new id of 0 is replaced by a free one, from 1.
 
-    Raises:
-        InvalidInputError: If an id, a name or a path is already used.
+    InvalidInputError is raised if an id, a name or a path is already used.
     """
     for base in new:
         if not base.id:
@@ -124,15 +123,9 @@ def own_store(store: Store) -> Store:
 
 
 def data_file_place(store: Store, file: DataFile) -> Place:
-    """Return the store and path of a data file.
+    """Return the store (of a table, see `with_bases`, or its bases) and path of a data file.
 
-    Args:
-        store: Store of the table, as returned by `with_bases`.
-        file: The manifest entry.
-
-    Raises:
-        CorruptFileError: If the base is not in the manifest.
-        UnsupportedFormatError: If no store supports the location of the base.
+    UnsupportedFormatError is raised if no store supports the location of the base.
     """
     if file.base_id is None:
         return own_store(store), file.path_in_table
@@ -174,11 +167,7 @@ def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
 
 @dataclass(frozen=True)
 class _BasedStore(StoreWrapper):
-    """The store of a table and those of its bases, which are opened on first use.
-
-    Attributes:
-        bases: Folders outside the table's own that hold files of the table.
-    """
+    """The store of a table and those of its bases, which are opened on first use."""
 
     bases: tuple[BasePath, ...]
     _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)

@@ -54,11 +54,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class DeletionVector:
-    """A set of deleted rows of a fragment.
-
-    Attributes:
-        offsets: uint32, shape (n,): the deleted physical rows, ascending and distinct.
-    """
+    """The deleted rows of a fragment: physical rows, uint32, ascending and distinct."""
 
     offsets: NDArray[np.uint32]
 
@@ -142,12 +138,7 @@ def bit_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def load_deletions(store: Store, fragment: Fragment) -> DeletionVector | None:
-    """Read the deleted rows of a fragment whose `physical_rows` are known; None if there are none.
-
-    Raises:
-        NotFoundError: If the file is missing.
-        CorruptFileError: If the file is damaged or contradicts the manifest.
-    """
+    """Read the deleted rows of a fragment with known `physical_rows`; None if there are none."""
     file, place = fragment.deletion_file, deletion_file_place(store, fragment)
     if file is None or place is None:
         return None
@@ -168,11 +159,8 @@ def store_deletions(
 ) -> tuple[Fragment, ...]:
     """Write new deletion files, and return the fragments with them; on any error, no file is left.
 
-    Args:
-        store: Store of the table.
-        parts: Fragments, each with all of its deleted rows: at least one row, but not every row.
-        read_version: The version in which the rows were selected.
-        as_bitmap: Whether to write bitmaps even for few rows.
+    Each part has all deleted rows of a fragment: at least one, but not every row. `read_version` is
+    the one in which they were selected; `as_bitmap` requests bitmaps even for few rows.
     """
     written: list[Fragment] = []
     pending = PendingFiles(later=pending_of(store))

@@ -37,11 +37,7 @@ Values = Mapping[FieldId, pa.Array]
 
 
 def load_dictionaries(manifest: Manifest, message: table_pb2.Manifest, source: Source) -> Manifest:
-    """Return the manifest with the dictionary values that its file contains.
-
-    Raises:
-        CorruptFileError: If some values lie outside the file.
-    """
+    """Return the manifest with the dictionary values that its file contains."""
     fields = _dictionary_fields(manifest)
     places = {item.id: item.dictionary for item in message.fields if item.dictionary.length}
     values = {
@@ -76,8 +72,7 @@ def with_dictionaries_of_files(
 ) -> Manifest:
     """Return the manifest with dictionaries that also contain the values of new fragments.
 
-    Raises:
-        InvalidInputError: If the dictionary of a file is neither a prefix nor an extension.
+    InvalidInputError is raised if the dictionary of a file is neither a prefix nor an extension.
     """
     fields = _dictionary_fields(manifest)
     if not fields:

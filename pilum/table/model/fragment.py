@@ -71,12 +71,7 @@ class DataFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
-        """Read a data file entry of a manifest.
-
-        Raises:
-            CorruptFileError: If fields and columns do not match, or the path leads out of the
-                table.
-        """
+        """Read a data file entry of a manifest."""
         path = message.path
         if ".." in path and ".." in path.split("/"):
             raise CorruptFileError(f"data file {message.path!r} lies outside of the table")
@@ -294,11 +289,7 @@ class Fragment:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> Fragment:
-        """Read a fragment of a manifest.
-
-        Raises:
-            CorruptFileError: If the entry contradicts the format.
-        """
+        """Read a fragment of a manifest."""
         if message.id > MAX_FRAGMENT_ID:
             raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
         try:
@@ -361,8 +352,7 @@ class Fragment:
     def from_json(cls, data: Mapping[str, Any]) -> Fragment:
         """Read the dictionary that `to_json` returns; raise InvalidInputError if it is another one.
 
-        Raises:
-            UnsupportedFeatureError: If the fragment has overlays.
+        UnsupportedFeatureError is raised if the fragment has overlays.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a fragment: {data!r}")

@@ -30,11 +30,7 @@ _Layout = tuple[tuple[FieldId, ...], tuple[int, ...]]
 
 
 class Fragments(Sequence[Fragment]):
-    """The fragments of a version, in scan order.
-
-    Args:
-        fragments: The fragments, or a function that builds them on first use.
-    """
+    """The fragments of a version, in scan order, or a function that builds them on first use."""
 
     def __init__(
         self, fragments: Iterable[Fragment] | Callable[[], Iterable[Fragment]] = ()
@@ -43,11 +39,7 @@ class Fragments(Sequence[Fragment]):
         self._all = None if callable(fragments) else tuple(fragments)
 
     def all(self) -> tuple[Fragment, ...]:
-        """Return all fragments.
-
-        Raises:
-            CorruptFileError: If a fragment contradicts the format.
-        """
+        """Return all fragments; this is where damage to one shows."""
         if self._all is None:
             self._all = tuple(self._build())
         return self._all
@@ -235,11 +227,9 @@ def _survey(message: table_pb2.Manifest) -> tuple[Feature, int, bool]:
     """Survey all fragments, in an eighth of the time that it takes to build them.
 
     This is most of the cost of opening a table with very many fragments, so nothing is validated
-    here; see `StoredFragments._require_plausible`.
-
-    Returns:
-        Features that the content of the manifest shows, the number of rows that are not deleted,
-        and whether the row counts of all fragments were recorded.
+    here; see `StoredFragments._require_plausible`. The result is the features that the content of
+    the manifest shows, the number of rows that are not deleted, and whether the row counts of all
+    fragments were recorded.
     """
     found = int(Feature.BASE_PATHS) if message.base_paths else 0  # a plain int is much faster
     num_rows, are_counted = 0, True

@@ -34,11 +34,7 @@ _UUID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
-    """A segment of an index.
-
-    Attributes:
-        message: The manifest entry, including members that newer writers added.
-    """
+    """A segment of an index: its manifest entry, with any members that newer writers added."""
 
     message: table_pb2.IndexMetadata
 
@@ -144,11 +140,7 @@ def index_segments(section: bytes) -> tuple[IndexSegment, ...]:
 
 
 def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
-    """Return the ids of the covered fragments, including removed ones; None if unknown.
-
-    Raises:
-        CorruptFileError: If the ids are not a valid Roaring bitmap.
-    """
+    """Return the ids of the covered fragments, including removed ones; None if unknown."""
     if not index.fragment_bitmap:
         return None
     try:

@@ -104,11 +104,7 @@ class Manifest:
 
     @property
     def data_version(self) -> FileVersion:
-        """The file version in which data is read and written.
-
-        Raises:
-            UnsupportedVersionError: If this library does not support it.
-        """
+        """The file version in which data is read and written; UnsupportedVersionError if new."""
         for version in FileVersion:
             if str(version) == self.data_format:
                 return version

@@ -70,12 +70,7 @@ def is_inlined(transaction: bytes) -> bool:
 
 
 def load_manifest(store: Store, path: str, version: int | None = None) -> Manifest:
-    """Read a manifest file, which must contain this version, if one is given.
-
-    Raises:
-        NotFoundError: If the file does not exist.
-        CorruptFileError: If its bytes contradict the format.
-    """
+    """Read a manifest file, which must contain this version, if one is given."""
     with _ManifestFile(store, path) as file:
         manifest = file.manifest()
     if version not in {None, manifest.version}:
@@ -122,11 +117,7 @@ def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
 
 
 class _ManifestFile:
-    """An open manifest file; a small file is read with one request.
-
-    Attributes:
-        data: Bytes of the manifest message.
-    """
+    """An open manifest file and its message; a small file is read with one request."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._path = path

@@ -154,11 +154,7 @@ def _by_version_and_scheme(name: ManifestName) -> tuple[int, int]:
 
 
 def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName | None:
-    """Return the last of `manifest_names`, found without parsing all of them.
-
-    Raises:
-        CorruptFileError: If both naming schemes are used.
-    """
+    """Return the last of `manifest_names`, found without parsing all of them."""
     names = list(file_names)
     # In the V2 scheme, the first name is that of the newest version.
     first = _first_of_v2_alone(names)
@@ -253,13 +249,10 @@ def deletion_path(fragment_id: int, read_version: int, number: int, suffix: str)
 
 
 def new_data_file_name(prefix: str | None = None) -> str:
-    """Return a new, unique file name.
+    """Return a new, unique file name; a prefix, with a hyphen, marks the owner of the file.
 
-    The first bytes are binary digits so that object stores, which partition by prefix, spread
-    the files.
-
-    Args:
-        prefix: Put before the name, with a hyphen, to mark the owner of the file.
+    The first bytes are binary digits so that object stores, which partition by prefix, spread the
+    files.
     """
     random = uuid.uuid4().bytes
     name = f"{int.from_bytes(random[:3], 'big'):024b}{random[3:].hex()}.lance"

@@ -57,13 +57,7 @@ class Move:
 class Coverage:
     """Coverage of a version's fragments by indices, after all recorded moves.
 
-    Args:
-        store: Store of the table, with its base paths.
-        manifest: The version.
-
-    Raises:
-        UnsupportedFeatureError: If an index does not record the fragments that it covers.
-        CorruptFileError: If the indices are damaged.
+    UnsupportedFeatureError is raised if an index does not record the fragments that it covers.
     """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
@@ -94,9 +88,7 @@ class Coverage:
     def needs(self, moves: Iterable[Move], but_for: Collection[str] = ()) -> list[str]:
         """Return the names of the indices that cover a fragment that moves.
 
-        Args:
-            moves: The moves.
-            but_for: Uuids of segments that do not count.
+        Segments with uuids in `but_for` do not count.
         """
         old = BitMap(fragment.id for move in moves for fragment in move.old)
         return [
@@ -106,15 +98,10 @@ class Coverage:
         ]
 
     def move(self, moves: Iterable[Move], uuids: Collection[str] | None = None) -> None:
-        """Extend the coverage of indices to the new fragments.
+        """Extend the coverage of all indices, or of some segments, to the new fragments.
 
-        Args:
-            moves: The moves.
-            uuids: Uuids of the segments to change; None for all.
-
-        Raises:
-            CommitConflictError: If an index covers only part of a group of fragments that move
-                together.
+        CommitConflictError is raised if an index covers only part of a group of fragments that move
+        together.
         """
         ids = [(BitMap(one.id for one in m.old), [int(one.id) for one in m.new]) for m in moves]
         for position, covered in self._by_index.items():
@@ -134,19 +121,8 @@ def with_moves(
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the `IndexSection` of a version in which rows moved, with a record of the moves.
 
-    Args:
-        store: Store of the table; long details are written to it.
-        manifest: The previous version.
-        moves: The moves of rows.
-
-    Returns:
-        The section, and the paths of files that were written for it.
-
-    Raises:
-        CommitConflictError: If an index covers only part of a group of fragments that move
-            together.
-        UnsupportedFeatureError: If an index does not record the fragments that it covers.
-        CorruptFileError: If the indices or deletion files are damaged.
+    Also return the paths of files that were written for it: long details are in files. The errors
+    are those of `Coverage`.
     """
     coverage = Coverage(store, manifest)
     coverage.move(moves)
@@ -163,11 +139,7 @@ def with_moves(
 def load_moves(
     store: Store, section: table_pb2.IndexSection
 ) -> list[reuse_pb2.FragmentReuseIndexDetails.Version] | None:
-    """Read the moves that compactions recorded, oldest first; None if there is no such index.
-
-    Raises:
-        CorruptFileError: If the index is damaged.
-    """
+    """Read the moves that compactions recorded, oldest first; None if there is no such index."""
     index = reuse_entry(section)
     if index is None:
         return None
@@ -213,11 +185,7 @@ def _moved(covered: BitMap, moves: Iterable[tuple[BitMap, list[int]]], name: str
 
 
 def move_group(store: Store, move: Move) -> reuse_pb2.FragmentReuseIndexDetails.Group:
-    """Return the record of a move.
-
-    Raises:
-        CorruptFileError: If a deletion file is damaged.
-    """
+    """Return the record of a move."""
     return _Details.Group(
         changed_row_addrs=_addresses(store, move.old),
         old_fragments=map(_digest, move.old),

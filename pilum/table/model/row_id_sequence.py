@@ -56,8 +56,7 @@ _NO_IDS: Ids = np.empty(0, dtype=np.uint64)
 class RowIdSequence:
     """A sequence of row ids in row order.
 
-    Attributes:
-        pieces: Non-empty pieces: ranges of step 1, and arrays of uint64.
+    Its pieces are not empty: ranges of step 1, and arrays of uint64.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -74,11 +73,7 @@ class RowIdSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> RowIdSequence:
-        """Parse a `RowIdSequence` message of a fragment with at most this many rows.
-
-        Raises:
-            CorruptFileError: If it does not parse, contradicts itself, or has more ids than that.
-        """
+        """Parse a `RowIdSequence` message of a fragment with at most this many rows."""
         try:
             message = row_ids_pb2.RowIdSequence.FromString(data)
         except DecodeError as error:
@@ -264,9 +259,6 @@ def parse_segment(message: row_ids_pb2.U64Segment, most_listed: int) -> list[Pie
 
     Up to `most_listed` ids, a range with holes becomes an array, which is faster to process. Longer
     ones become the ranges between the holes, which need no more memory than the message.
-
-    Raises:
-        CorruptFileError: If the segment contradicts itself.
     """
     match message.WhichOneof("segment"):
         case "range":

@@ -35,13 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ExternalSequence:
-    """A sequence stored outside of the manifest.
-
-    Attributes:
-        path: Path below the root of the table.
-        offset_bytes: Position of its first byte.
-        size_bytes: Size of the sequence.
-    """
+    """A sequence stored outside of the manifest: a range of bytes of a file of the table."""
 
     path: str
     offset_bytes: int
@@ -137,12 +131,7 @@ class SequenceKind:
 
 
 def serialized_sequence(store: Store, stored: StoredSequence) -> bytes | None:
-    """Return the serialized sequence, None if it is a hidden column.
-
-    Raises:
-        NotFoundError: If the sequence is in another file that is missing.
-        CorruptFileError: If that file is outside of the table, or too short.
-    """
+    """Return the serialized sequence, None if it is a hidden column."""
     if not isinstance(stored, ExternalSequence):
         return stored if isinstance(stored, bytes) else None
     path = stored.path

@@ -68,11 +68,7 @@ class VersionSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> VersionSequence:
-        """Parse a `RowDatasetVersionSequence` message of a fragment with at most this many rows.
-
-        Raises:
-            CorruptFileError: If it does not parse, contradicts itself, or covers more rows.
-        """
+        """Parse a `RowDatasetVersionSequence` message of a fragment with at most this many rows."""
         try:
             runs = row_ids_pb2.RowDatasetVersionSequence.FromString(data).runs
         except DecodeError as error:

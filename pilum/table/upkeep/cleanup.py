@@ -122,16 +122,10 @@ class CleanupPlan:
 
 
 def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> CleanupPlan:
-    """Plan a cleanup without changing anything.
-
-    Args:
-        store: Where the table is.
-        manifest: The manifest of a version; it and all newer ones stay.
-        policy: Which versions and files may be removed.
+    """Plan a cleanup without changing anything; the version of `manifest` and newer ones stay.
 
     Raises:
         InvalidInputError: If tagged versions are chosen and that is refused.
-        CorruptFileError: If any manifest, tag or branch cannot be read.
         UnsupportedFeatureError: If a manifest has features that may refer to files in unknown ways.
     """
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
@@ -252,15 +246,8 @@ def run_cleanup(
 ) -> tuple[list[OwnedFile], int]:
     """Remove the planned files; return those removed, and how many the store did not remove.
 
-    Args:
-        store: Where the table is.
-        plan: The plan for the table.
-        per_second: Maximum number of files a second.
-        concurrency: Maximum number of concurrent requests.
-        on_file: Called with the number of files done.
-
-    Raises:
-        CorruptFileError: If a version that was committed concurrently cannot be read.
+    There are at most `per_second` files a second, and `concurrency` requests at a time; `on_file`
+    is called with the number of files done.
     """
     with _Remover(store, per_second, concurrency or _CONCURRENCY, on_file) as remover:
         for start in range(0, len(plan.versions), _CHUNK):

@@ -140,11 +140,8 @@ def plan_compaction(
 ) -> list[tuple[Fragment, ...]]:
     """Return groups of fragments, in scan order, each of which one task rewrites.
 
-    Fragments `to_mend` are rewritten whatever their size.
-
-    Raises:
-        UnsupportedFeatureError: If an index does not record what it covers.
-        CorruptFileError: If the indices are damaged.
+    Fragments `to_mend` are rewritten whatever their size. UnsupportedFeatureError is raised if an
+    index does not record what it covers.
     """
     coverage = Coverage(store, manifest)
     tasks = [
@@ -263,18 +260,10 @@ def rewrite_fragments(
     on_rows: OnRows = lambda num_rows: None,
     file_name_prefix: str | None = None,
 ) -> Move:
-    """Write the live rows of fragments to new ones, which have id 0; the table does not change.
+    """Write the live rows of fragments, in scan order, to new ones; the table does not change.
 
-    Args:
-        snapshot: The version that has the fragments.
-        fragments: The fragments, in scan order.
-        options: Options of the compaction.
-        on_rows: Called after each batch with the number of rows written.
-        file_name_prefix: Prefix of the file names, to identify their writer.
-
-    Raises:
-        CorruptFileError: If a file is damaged.
-        OSError: If the store fails. After any exception, no file is left.
+    The new ones have id 0, and a prefix of their file names identifies the writer. `on_rows` is
+    called after each batch with the number of rows written. After any exception, no file is left.
     """
     schema = snapshot.written
     written = _write_options(snapshot, options, len(schema.fields))
@@ -456,11 +445,8 @@ def _write_options(
 def require_clusterable(snapshot: Snapshot) -> None:
     """Raise if a clustering would fail at its commit, before any work is done.
 
-    Raises:
-        UnsupportedFeatureError: If the table has columns of blobs, an index of rows without stable
-            ids, one that covers only some of the fragments, or a feature that this library cannot
-            write.
-        CorruptFileError: If the indices are damaged.
+    UnsupportedFeatureError is raised for columns of blobs, an index of rows without stable ids or
+    of only some of the fragments, or a feature that this library cannot write.
     """
     manifest, store = snapshot.manifest, snapshot.store
     where = f"{store.uri}, version {manifest.version}"

@@ -114,13 +114,8 @@ def references(store: Store, path: str) -> References:
     """Read the references of a manifest.
 
     A file in a base path counts as the table's own file of the same name, so that it is never
-    removed.
-
-    Raises:
-        NotFoundError: If there is no such manifest.
-        CorruptFileError: If the manifest is damaged.
-        UnsupportedFeatureError: If the manifest may refer to files in ways that this library does
-            not know.
+    removed. UnsupportedFeatureError is raised if the manifest may refer to files in ways that this
+    library does not know.
     """
     files, section = load_files_and_indices(store, path)
     require_writable(files.reader_feature_flags, files.writer_feature_flags, path)

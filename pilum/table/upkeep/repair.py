@@ -35,12 +35,7 @@ _NAMES_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class DamagedVersion:
-    """A version whose manifest contradicts the format.
-
-    Attributes:
-        name: Number and path of the version.
-        what: Description of the damage.
-    """
+    """A version whose manifest contradicts the format, and in what way."""
 
     name: ManifestName
     what: str
@@ -48,12 +43,9 @@ class DamagedVersion:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """The damage in the history of a table.
+    """The damage in the history of a table: damaged versions, oldest first.
 
-    Attributes:
-        newest: Number of the newest version, damaged or not.
-        damaged: Damaged versions, oldest first.
-        whole: The newest version that is whole, None if there is none.
+    `newest` is the newest version, damaged or not; `whole` is the newest whole one, if any.
     """
 
     newest: int
@@ -69,10 +61,8 @@ class RepairPlan:
 def plan_repair(store: Store) -> RepairPlan:
     """Read all manifests of a line of history and find those that are damaged.
 
-    Raises:
-        InvalidInputError: If there is no version.
-        UnsupportedFormatError: If a version needs a newer library, which is not damage.
-        OSError: If the store fails, which does not show that a manifest is damaged.
+    InvalidInputError is raised if there is no version. A version that needs a newer library, or a
+    store that fails, is not damage but another error.
     """
     names = list_manifests(store)
     if not names:
@@ -86,9 +76,8 @@ def plan_repair(store: Store) -> RepairPlan:
 def restore_whole(store: Store, plan: RepairPlan) -> int:
     """Commit a version with the content of the newest whole one, and return its number.
 
-    Raises:
-        InvalidInputError: If the newest version is whole, or no version is.
-        CommitConflictError: If a version was committed after the damaged one: plan again.
+    InvalidInputError is raised if the newest version is whole, or none is; CommitConflictError if a
+    version was committed after the damaged one: plan again.
     """
     if not plan.is_blocked:
         raise InvalidInputError(f"{store.uri}: the newest version is not damaged")

@@ -78,13 +78,10 @@ def verify(
     all_versions: bool,
     on_rows: OnRows = lambda num_rows: None,
 ) -> VerifyReport:
-    """Check a table.
+    """Check a table; a deep check also decodes the pages of the snapshot.
 
-    Args:
-        snapshot: The version whose pages a deep check decodes.
-        deep: Whether to decode pages.
-        all_versions: Whether to check all versions and look for orphans; otherwise, only this one.
-        on_rows: Called with the number of rows decoded.
+    Unless `all_versions` are checked, which finds orphans, only this one is. `on_rows` is called
+    with the number of rows decoded.
     """
     return _Check(snapshot).run(deep=deep, all_versions=all_versions, on_rows=on_rows)
 
@@ -124,12 +121,7 @@ def _place_of(file: DataFile) -> str:
 
 
 class _Check:
-    """The state of one check.
-
-    Attributes:
-        paths: Files that were checked.
-        sizes: Sizes in bytes of those that exist.
-    """
+    """The state of one check: checked files, and the sizes in bytes of those that exist."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

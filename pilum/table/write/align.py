@@ -65,8 +65,7 @@ __all__ = [
 class Alignment:
     """A conversion of incoming batches to the columns of a table's files.
 
-    Attributes:
-        schema: Fields of the table that the data has, in the order of the data.
+    `schema` has the fields of the table that the data has, in the order of the data.
     """
 
     schema: Schema
@@ -74,9 +73,8 @@ class Alignment:
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the types of `schema.arrow`; copy only columns of another form.
 
-        Raises:
-            SchemaMismatchError: If a non-nullable value is null, or the columns differ from the
-                announced schema.
+        SchemaMismatchError is raised if a non-nullable value is null, or the columns are not those
+        that were announced.
         """
         if self.schema.takes(batch):
             return batch

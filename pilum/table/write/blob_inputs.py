@@ -82,8 +82,7 @@ def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 def with_all_members(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Convert top-level blobs of version 2 to the form with all four members.
 
-    Raises:
-        InvalidInputError: While the result is read, if a blob is given by a URI.
+    Reading the result raises InvalidInputError if a blob is given by a URI.
     """
     schema = pa.schema([_whole(field) for field in reader.schema], reader.schema.metadata)
 

@@ -207,9 +207,7 @@ def descriptor_field(name: str) -> pa.Field:
 def packed_descriptors(blob_id: int, sizes: NDArray[np.int64]) -> pa.StructArray:
     """Return the descriptor column for payloads that lie one after the other in a packed file.
 
-    Args:
-        blob_id: The number of the file.
-        sizes: int64, bytes of each; -1 for null.
+    The sizes are int64, bytes of each; -1 for null.
     """
     is_null = sizes < 0
     held = np.where(is_null, 0, sizes)
@@ -229,11 +227,7 @@ def packed_descriptors(blob_id: int, sizes: NDArray[np.int64]) -> pa.StructArray
 
 
 def require_blob_id(blob_id: int) -> int:
-    """Check the number of a file beside a data file.
-
-    Raises:
-        InvalidInputError: If it is not within 1 and 2^32 - 1.
-    """
+    """Return the number of a file beside a data file; InvalidInputError unless in 1 to 2^32 - 1."""
     if not (isinstance(blob_id, int) and 0 < blob_id < 1 << 32):
         raise InvalidInputError(f"blob_id: expected a number from 1 to 2^32 - 1, found {blob_id!r}")
     return blob_id

@@ -103,8 +103,7 @@ def _is_listing(arrow: pa.DataType) -> bool:
 def converted(array: pa.Array, form: pa.DataType, name: str) -> pa.Array:
     """Return values converted to a type that `table_form` returned.
 
-    Raises:
-        SchemaMismatchError: If a value of the column `name` cannot be represented in that type.
+    SchemaMismatchError is raised if a value of the column `name` does not fit that type.
     """
     try:
         return _converted(array, form)

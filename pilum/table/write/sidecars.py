@@ -28,13 +28,10 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 
 
 class SidecarFiles:
-    """The sidecars of one new data file.
+    """The sidecars of one new data file at a path.
 
-    Args:
-        store: Where the data file is.
-        path: Path of the data file.
-        pack_bytes: Maximum size of a packed file; only its first payload may exceed it.
-        allow_uris: Whether blobs may refer to places outside of the table.
+    Only the first payload of a packed file may exceed `pack_bytes`. `allow_uris` says whether blobs
+    may refer to places outside of the table.
     """
 
     def __init__(self, store: Store, path: str, pack_bytes: int, allow_uris: bool) -> None:
@@ -50,10 +47,7 @@ class SidecarFiles:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Append payloads, one after the other; return the file and position of each.
 
-        Args:
-            data: All payloads.
-            sizes: int64, bytes of each.
-            max_bytes: Maximum size of a file, as `pack_bytes`, which is the default.
+        The sizes are int64, bytes; `max_bytes` replaces `pack_bytes`.
         """
         limit = max_bytes or self._pack_bytes
         ends = np.cumsum(sizes)

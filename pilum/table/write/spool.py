@@ -28,13 +28,7 @@ MEMORY_BYTES = 128 << 20
 
 
 class Spool:
-    """Rows that can be read again, in order or by number.
-
-    Attributes:
-        schema: Schema of the rows.
-        batches: All rows.
-        num_rows: Number of rows.
-    """
+    """Rows that can be read again, in order or by number, with their schema."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         """Read a stream to its end."""

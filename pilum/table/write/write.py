@@ -42,12 +42,9 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place for new data files.
+    """A folder for new data files, with the id of its base path (None for the table's own folder).
 
-    Attributes:
-        store: The folder.
-        base_id: Id of the base path, None for the table's own folder.
-        is_root: Whether the place has the folders of a table; otherwise, files lie directly in it.
+    `is_root` is whether it has the folders of a table; otherwise, files lie directly in it.
     """
 
     store: Store

@@ -17,12 +17,8 @@ __all__ = ["Clone"]
 class Clone(Operation):
     """The first transaction of a clone; `pilum.table.refs.clone` makes its manifest.
 
-    Attributes:
-        is_shallow: Whether the files stay where they are.
-        ref_version: Number of the version that was cloned.
-        ref_path: Root of the line that it is on.
-        ref_name: Name of that line if it is a branch.
-        branch_name: Name of the new branch, None for a separate table.
+    It names the version that was cloned, and the line that it is on: its root, and its name if it
+    is a branch. `branch_name` is None for a separate table.
     """
 
     arm = "clone"

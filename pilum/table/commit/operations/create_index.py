@@ -90,9 +90,7 @@ class CreateIndex(Operation):
     def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation with the versions that its new segments were built from.
 
-        Raises:
-            VersionNotFoundError: If a version no longer exists, so that changes since are unknown.
-            CorruptFileError: If its manifest is damaged.
+        VersionNotFoundError is raised if one no longer exists, so that changes since are unknown.
         """
         del manifest
         if self.made_of is not None:

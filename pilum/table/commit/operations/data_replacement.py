@@ -45,11 +45,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement(Operation):
-    """Replaces the values of columns in some fragments.
-
-    Attributes:
-        replacements: One new file for each fragment, all with the same fields.
-    """
+    """Replaces the values of columns by one new file per fragment, all with the same fields."""
 
     arm = "data_replacement"
     replacements: tuple[Replacement, ...]
@@ -100,11 +96,8 @@ class DataReplacement(Operation):
     def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation after opening and checking the new files.
 
-        Raises:
-            InvalidInputError: If a file does not have the rows of its fragment, or the table does
-                not have the fragment.
-            NotFoundError: If a file does not exist.
-            CorruptFileError: If a file is damaged.
+        InvalidInputError is raised if a file does not have the rows of its fragment, or the table
+        does not have the fragment.
         """
         fragments = {fragment.id: fragment for fragment in manifest.fragments}
         for one in self.replacements:

@@ -16,11 +16,7 @@ __all__ = ["Delete"]
 
 @dataclass(frozen=True, slots=True)
 class Delete(RemovesRows):
-    """Deletes rows.
-
-    Attributes:
-        predicate: The filter that selected the rows, for readers of the history.
-    """
+    """Deletes rows that a filter, the predicate, selected; it is for readers of the history."""
 
     arm = "delete"
     predicate: str = ""

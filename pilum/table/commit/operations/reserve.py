@@ -19,11 +19,7 @@ __all__ = ["ReserveFragments"]
 
 @dataclass(frozen=True, slots=True)
 class ReserveFragments(Operation):
-    """Raises the highest fragment id; the ids up to the new one belong to the caller.
-
-    Attributes:
-        num_fragments: Number of ids to reserve.
-    """
+    """Raises the highest fragment id; the ids up to the new one belong to the caller."""
 
     arm = "reserve_fragments"
     num_fragments: int

@@ -51,12 +51,9 @@ class Restore(Operation):
         return Footprint.of(relies_on=(Kind.METADATA, Kind.MEMTABLES), changes=(Kind.HISTORY,))
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """Return the operation with the content of its version.
+        """Return the operation with the content of its version, which must exist.
 
-        Raises:
-            VersionNotFoundError: If the table has no such version.
-            UnsupportedFeatureError: If the version uses a feature that would be lost.
-            CorruptFileError: If its manifest is damaged.
+        UnsupportedFeatureError is raised if the version uses a feature that would be lost.
         """
         del manifest
         if self.content is not None:
