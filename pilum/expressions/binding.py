@@ -70,6 +70,7 @@ _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
+_META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
 """The results for an empty list of constants: as in the reference, also where a list is null."""
 
@@ -123,7 +124,8 @@ def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
 
 
 def _with_meta(schema: pa.Schema) -> pa.Schema:
-    missing = [pa.field(name, pa.uint64()) for name in META_COLUMNS if name not in schema.names]
+    names = set(schema.names)
+    missing = [field for field in _META_FIELDS if field.name not in names]
     return pa.schema([*schema, *missing])
 
 
@@ -369,7 +371,7 @@ def _member(field: pa.Field, name: str, path: str) -> pa.Field:
 
 def _fold(bound: Typed) -> Typed:
     """Evaluate an expression that depends on no column, once."""
-    if isinstance(bound.node, Constant) or references(bound.node):
+    if isinstance(bound.node, Constant | Column) or references(bound.node):
         return bound
     value = evaluate(bound.node, _NO_ROWS)
     return Typed(Constant(value if isinstance(value, pa.Scalar) else value[0]), bound.type)

@@ -13,7 +13,7 @@ Arrow types are known, and inserts a `Cast` wherever two types meet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
@@ -197,8 +197,9 @@ class Call(Expression):
 def walk(node: Expression) -> Iterator[Expression]:
     """Yield the node and all nodes below it, in pre-order."""
     yield node
-    for field in fields(node):
-        value = getattr(node, field.name)
+    names: tuple[str, ...] = type(node).__slots__  # `dataclasses.fields` takes much longer
+    for name in names:
+        value = getattr(node, name)
         below = value if isinstance(value, tuple) else (value,)
         for child in below:
             if isinstance(child, Expression):
@@ -212,6 +213,8 @@ def references(node: Expression) -> tuple[str, ...]:
     is read too, the struct is named instead.
     """
     paths = [below.path for below in walk(node) if isinstance(below, Column)]
+    if len(paths) == 1 and len(paths[0]) == 1:
+        return paths[0]
     wanted = dict.fromkeys(_addressable(path) for path in paths)
     return tuple(".".join(path) for path in wanted if not _covered(path, wanted))
 

@@ -57,7 +57,7 @@ def make(path: Path, *, index_type: str, stable: bool) -> pilum.LanceDataset:
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-@pytest.mark.parametrize("index_type", ["BTREE", "ZONEMAP"])
+@pytest.mark.parametrize("index_type", ["BTREE", "BITMAP", "ZONEMAP"])
 def test_the_rows_are_those_of_a_scan(tmp_path: Path, index_type: str, stable: bool) -> None:
     dataset = make(tmp_path / "t", index_type=index_type, stable=stable)
     reference = lance.dataset(tmp_path / "t")

@@ -60,6 +60,7 @@ __all__ = [
     "usable_segment",
 ]
 
+_FEW = 16
 _LAST = np.uint64(2**32 - 1)
 
 UNREADABLE = (CorruptFileError, NotFoundError, UnsupportedFormatError, UnsupportedTypeError)
@@ -395,8 +396,10 @@ def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] |
 
 def located(addresses: Addresses, fragments: BitMap) -> Addresses:
     """Return those of some sorted addresses that are in fragments."""
-    if not len(addresses):
-        return addresses
+    if len(addresses) <= _FEW:
+        found = fragment_ids_of(addresses).tolist()
+        if all(number in fragments for number in found):
+            return addresses
     numbers = np.array(fragments.to_array(), np.uint64)
     if len(numbers) > len(addresses):
         return addresses[_is_covered(addresses, fragments)]
@@ -443,4 +446,4 @@ def _usable(snapshot: Snapshot) -> Sequence[Segment]:
 
 
 def _key(snapshot: Snapshot, entry: IndexSegment) -> tuple[object, ...]:
-    return Index, snapshot.store.identity, entry.message.base_id, entry.uuid
+    return Index, snapshot.store.identity, entry.message.base_id, entry.message.uuid.uuid
