@@ -27,9 +27,19 @@ def shown(value: pa.Scalar) -> str:
     if pt.is_decimal(kind):
         digits = int(value.as_py().scaleb(kind.scale))
         return f"Some({digits}),{kind.precision},{kind.scale}"
-    if is_text(kind) or pt.is_integer(kind) or pt.is_date(kind):
+    if is_text(kind):
+        data: bytes = value.as_buffer().to_pybytes()
+        return data.decode(errors="replace")  # it may be damaged
+    if pt.is_date(kind):
+        return _date(value)
+    return str(value.as_py() if pt.is_integer(kind) else value.value)
+
+
+def _date(value: pa.Scalar) -> str:
+    try:
         return str(value.as_py())
-    return str(value.value)
+    except (ValueError, OverflowError):  # after the year 9999, or before the year 1
+        return str(value.value)
 
 
 def _float(value: Any, kind: pa.DataType) -> str:
