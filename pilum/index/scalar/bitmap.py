@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arguments import require_known
+from pilum.errors import CorruptFileError
 from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -58,7 +59,10 @@ class BitmapIndex(Index):
 
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""
-        places = self._places(query)
+        try:
+            places = self._places(query)
+        except CorruptFileError:
+            return 0  # `search` reports it
         return None if places is None else self.sets.estimate(places)
 
     def statistics(self) -> dict[str, Any]:
@@ -79,6 +83,8 @@ class BitmapIndex(Index):
             case StartsWith() if has_prefixes(self.sets.type):
                 return self.sets.places_between(query)
             case Between():
+                for end in (query.low, query.high):
+                    self.sets.require_type(self.type if end is None else end.type)
                 return self.sets.places_between(query)
         return None
 

@@ -138,22 +138,28 @@ class BTreeIndex(Index):
 
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""
-        lookup = self._lookup
         match query:
             case IsNull():
-                return lookup.num_nulls
-            case IsIn():
-                first, stop, inner, inner_stop = self._pages_of_keys(keys_of(query.values))
-                # Of a page that has other values, too, each value is taken to be a small part.
-                full = np.maximum(inner_stop - inner, 0)
-                num_rows = full + np.maximum(stop - first - full, 0) / 64
-                return int(num_rows.sum() * self._mean_rows)
+                return self._lookup.num_nulls
+            case IsIn(values=values):
+                # `search` reports the other type.
+                return self._estimate_equal(values) if values.type == self.type else 0
             case StartsWith() if has_prefixes(self.type):
-                pass
+                return self._estimate_between(query)
             case Between():
-                pass
-            case _:
-                return None
+                ends = (self.type if one is None else one.type for one in (query.low, query.high))
+                return self._estimate_between(query) if set(ends) == {self.type} else 0
+        return None
+
+    def _estimate_equal(self, values: pa.Array) -> int:
+        first, stop = self._pages_of_keys(keys_of(values))
+        # Each value is taken to be a small part of a page, unless it straddles pages.
+        num_pages = np.maximum(stop - first, 0)
+        num_rows = np.maximum(num_pages - 2, 0) + np.minimum(num_pages, 2) / 64
+        return int(num_rows.sum() * self._mean_rows)
+
+    def _estimate_between(self, query: Between | StartsWith) -> int:
+        lookup = self._lookup
         outer, full, full_stop, outer_stop = self._pages_between(range_of(query, self.type))
         num_rows = lookup.value_rows(full, full_stop).num_rows
         num_parts = outer_stop - outer - (full_stop - full)
@@ -216,7 +222,7 @@ class BTreeIndex(Index):
 
     def _equal_to(self, values: pa.Array) -> Addresses:
         keys = sorted_keys(values)
-        first, stop, _, _ = self._pages_of_keys(keys)
+        first, stop = self._pages_of_keys(keys)
         if len(keys) == 1:  # the common case
             key = keys[0]
             pages = self._lookup.pages[int(first[0]) : int(stop[0])]
@@ -259,12 +265,10 @@ class BTreeIndex(Index):
             parts.append(self._references(self._data.read(self._columns[1:2], rows).column(0)))
         return np.concatenate([_NO_REFERENCES, *parts])
 
-    def _pages_of_keys(self, keys: Keys) -> tuple[NDArray[np.int64], ...]:
-        """Return which places of `pages` may have each key, and which have only this key."""
+    def _pages_of_keys(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first place of `pages` that may have each key, and the one after the last."""
         lookup = self._lookup
-        first, inner_stop = (lookup.place_of_max(keys, side) for side in ("left", "right"))
-        inner, stop = (lookup.place_of_min(keys, side) for side in ("left", "right"))
-        return first, stop, inner, inner_stop
+        return lookup.place_of_max(keys, "left"), lookup.place_of_min(keys, "right")
 
     def _pages_between(self, wanted: KeyRange) -> tuple[int, int, int, int]:
         """Return which places of `pages` may have keys of a range, and which have no others."""

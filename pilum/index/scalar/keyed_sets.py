@@ -106,12 +106,18 @@ class KeyedSets:
         """Return the place of the set of the null key, if it has one."""
         return self._null_place
 
+    def require_type(self, kind: pa.DataType) -> None:
+        """Raise an error if keys have another type than the column.
+
+        Raises:
+            CorruptFileError: Names both.
+        """
+        if kind != self.type:
+            raise CorruptFileError(f"an index of {self.type} for {kind}", self.file.path)
+
     def places_of(self, values: pa.Array) -> _Places:
         """Return the place of the set of each value; -1 for values without a set."""
-        if values.type != self.type:
-            raise CorruptFileError(
-                f"an index of {self.type} for values of {values.type}", self.file.path
-            )
+        self.require_type(values.type)
         wanted: Any = keys_of(values)
         low = self._keys.searchsorted(wanted, "left")
         high = self._keys.searchsorted(wanted, "right")
@@ -153,11 +159,16 @@ class KeyedSets:
         return [found[number] for number in numbers]
 
     def estimate(self, places: _Places) -> int:
-        """Return about how many rows some sets have; few sets are loaded to know it."""
-        if len(places) <= _FEW_SETS // 8:
-            return sum(len(one) for one in self.sets(places))
-        # Two bytes of a bitmap per row are usual.
-        return self.file.size_bytes // 2 * len(places) // self.num_sets
+        """Return about how many rows some sets have, without reading any."""
+        if len(places) > _FEW_SETS:
+            return self._mean_rows * len(places)
+        found = [self._cache.get(number) for number in places.tolist()]
+        return sum(self._mean_rows if one is None else len(one) for one in found)
+
+    @property
+    def _mean_rows(self) -> int:
+        # Two bytes per row are usual in sparse sets.
+        return self.file.size_bytes // 2 // max(self.num_sets, 1)
 
     def prewarm(self) -> None:
         """Load the sets into the cache, up to its limit."""

@@ -81,13 +81,13 @@ class LabelListIndex(Index):
             return None if self.null_lists is None else self.null_lists.num_listed
         if not isinstance(query, HasAny | HasAll) or not len(query.values):
             return None
-        places, has_all = self._places(query.values)
+        try:
+            places, has_all = self._places(query.values)
+        except CorruptFileError:
+            return 0  # `search` reports it
         if isinstance(query, HasAny):
             return self.sets.estimate(places)
-        if not has_all:
-            return 0
-        # The rarest item bounds the number; to know it, a few of them are enough.
-        return min(self.sets.estimate(place) for place in np.split(places, len(places))[:8])
+        return min(map(self.sets.estimate, np.split(places, len(places)))) if has_all else 0
 
     def statistics(self) -> dict[str, Any]:
         """Return the number of sets, with that of null items."""

@@ -15,7 +15,12 @@ from index.scalar.strategies import columns, order_of, rows_of, values_like
 
 from pilum.container.open import new_file
 from pilum.container.writer import FileOptions
-from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedTypeError
+from pilum.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    UnknownArgumentError,
+    UnsupportedTypeError,
+)
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.index.base import Part
@@ -140,6 +145,15 @@ def test_what_cannot_be() -> None:
     for given_ in ({"zone_size": 0}, {"zone_size": "x"}, {"rows": 3}, {"zone_size": 2**31}):
         with pytest.raises((InvalidInputError, UnknownArgumentError)):
             BTREE.parameters(given_, pa.int8())
+
+
+def test_other_types(folders: Folders) -> None:
+    """An index whose values have another type than the column is damaged."""
+    index = folders.built(BTREE, pa.array([1, 2]))
+    for query in (IsIn(pa.array(["a"])), Between(pa.scalar("a"), None)):
+        assert index.estimate(query) == 0
+        with pytest.raises(CorruptFileError, match="int64"):
+            index.search(query)
 
 
 def test_legacy_files(tmp_path: Path) -> None:

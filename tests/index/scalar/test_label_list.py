@@ -51,6 +51,7 @@ def test_searches(folders: Folders, data: st.DataObject, column: pa.Array) -> No
         answer = index.search(query)
         assert answer.is_exact
         assert answer.rows.listed.tolist() == rows
+        index.prewarm()
         assert index.estimate(query) >= len(rows)
         if query != IsNull():
             assert answer.nulls.listed.tolist() == nulls_of(column)
