@@ -128,7 +128,7 @@ class BTreeIndex(Index):
             return None
         order = pc.sort_indices(values)
         keys = keys_of(values.take(order))
-        first, stop, _, _ = self._pages_of_keys(keys)
+        first, stop = self._pages_of_keys(keys)
         places, references = [np.empty(0, np.int64)], [_NO_REFERENCES]
         for low, high, page in self._pages_with(first, stop):
             found, rows = page.pairs(keys[low:high])

@@ -168,8 +168,10 @@ class _Json(IndexType[JsonIndex]):
 
     def described(self, details: bytes) -> dict[str, Any]:
         """Return the path, and the parameters in the details of the other type."""
-        path, target, of_target = _parsed(details)
-        return {"path": path, "target_details": target.described(of_target)}
+        message = _parsed(details)
+        target = _target(message)
+        known = {} if target is None else target.described(message.target_details.value)
+        return {"path": message.path, "target_details": known}
 
     def train(self, rows: IndexRows, parameters: _Parameters, folder: IndexFolderWriter) -> bytes:
         """Train the index of the values."""
@@ -179,8 +181,13 @@ class _Json(IndexType[JsonIndex]):
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> JsonIndex:
         """Open the index of the values."""
-        path, target, of_target = _parsed(details)
-        return JsonIndex(path, target, target.open(folder, of_target, index_version))
+        message = _parsed(details)
+        target = _target(message)
+        if target is None:
+            other = message.target_details.type_url
+            raise UnsupportedFeatureError(f"JSON index by an index of type {other!r}")
+        index = target.open(folder, message.target_details.value, index_version)
+        return JsonIndex(message.path, target, index)
 
     def merge(
         self, parts: Sequence[Part[JsonIndex]], rows: IndexRows | None, folder: IndexFolderWriter
@@ -211,17 +218,19 @@ def _packed(path: str, target: IndexType[Any], details: bytes) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _parsed(details: bytes) -> tuple[str, IndexType[Any], bytes]:
-    """Return the path, the type of the index of the values, and its details."""
+def _parsed(details: bytes) -> index_pb2.JsonIndexDetails:
+    message = index_pb2.JsonIndexDetails()
     try:
-        message = index_pb2.JsonIndexDetails.FromString(details)
+        message.ParseFromString(details)
     except DecodeError as error:
         raise CorruptFileError(f"details of a JSON index: {error}") from None
+    return message
+
+
+def _target(message: index_pb2.JsonIndexDetails) -> IndexType[Any] | None:
+    """Return the type of the index of the values; None if it is not supported."""
     url = message.target_details.type_url
-    target = _URLS.get(url.rpartition("/")[2].rpartition(".")[2].lower())
-    if target is None:
-        raise UnsupportedFeatureError(f"JSON index by an index of type {url!r}")
-    return message.path, target, message.target_details.value
+    return _URLS.get(url.rpartition("/")[2].rpartition(".")[2].lower())
 
 
 def _values(rows: IndexRows, steps: Steps, kind: pa.DataType | None) -> IndexRows:

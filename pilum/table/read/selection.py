@@ -50,7 +50,9 @@ class Selection:
 
     @cached_property
     def _touched(self) -> frozenset[int]:
-        return frozenset(np.unique(fragment_ids_of(self.rows.listed)).tolist())
+        ids = fragment_ids_of(self.rows.listed)  # in ascending order
+        ends = np.flatnonzero(ids[1:] != ids[:-1])
+        return frozenset((*ids[ends].tolist(), *ids[-1:].tolist()))
 
     def rows_of(self, fragment_id: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the physical rows in [start, stop) of a covered fragment, ascending."""

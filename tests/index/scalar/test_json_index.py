@@ -152,6 +152,7 @@ def test_damage(folders: Folders) -> None:
         JSON_INDEX.open(folders.new().written(), b"\xff", 0)
     with pytest.raises(UnsupportedFeatureError):
         JSON_INDEX.open(folders.new().written(), b"", 0)
+    assert JSON_INDEX.described(b"") == {"path": "", "target_details": {}}
 
 
 def test_what_cannot_be() -> None:
