@@ -51,7 +51,11 @@ _CLAUSES = {
     "when_not_matched": {"insert": "when_not_matched_insert_all"},
     "when_not_matched_by_source": {"delete": "when_not_matched_by_source_delete"},
 }
+_INDEX_REQUIRED = ("target", "column", "index_type")
+_INDEX_OPTIONAL = ("name", "replace", "merge", "fragments_per_task", "job", "journal")
 _SHARED = ("storage", "spark")
+_TEXTS = ("options", "values")
+"""Arguments that are sections of names and texts."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def _checked(path: str, kind: str, section: Any) -> dict[str, Any]:
                 f"{path} [{kind}]: {name}: expected {expected.__name__}, found {value!r}"
             )
     return {
-        name: _texts(path, name, value) if isinstance(value, dict) else value
+        name: _texts(path, name, value) if name in _TEXTS else value
         for name, value in section.items()
     }
 
@@ -240,6 +244,21 @@ def _merge(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) 
     return dict(merge.execute())
 
 
+def _create_index(
+    spark: SparkSession, given: dict[str, Any], storage: dict[str, str]
+) -> dict[str, Any]:
+    import pilum.spark
+
+    target, column, kind = (given.pop(name) for name in _INDEX_REQUIRED)
+    parameters = given.pop("parameters", {})
+    if known := sorted(set(parameters).intersection(_INDEX_OPTIONAL)):
+        raise InvalidInputError(f"parameters: {known} are arguments of the job, not of the type")
+    version = pilum.spark.create_index(
+        spark, target, column, kind, **given, **parameters, storage_options=storage
+    )
+    return _version(version)
+
+
 def _cleanup(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
     import pilum.spark
 
@@ -263,7 +282,10 @@ _TYPES = {
     **dict.fromkeys(("deep", "delete_unverified", "dry_run"), bool),
     **dict.fromkeys(("on", "columns", "partition_by"), list),
     **dict.fromkeys(("sort_by", "zorder_by", "hilbert_by"), list),
-    **dict.fromkeys(("options", "values"), dict),
+    **dict.fromkeys(("column", "index_type", "name"), str),
+    **dict.fromkeys(("replace", "merge"), bool),
+    "fragments_per_task": int,
+    **dict.fromkeys((*_TEXTS, "parameters"), dict),
 }
 """The types of all arguments."""
 
@@ -300,6 +322,7 @@ KINDS = {
         ("job", "journal", "commit_every", "where"),
     ),
     "replace-columns": _call("replace_columns", _version, ("target", "values"), ("job", "journal")),
+    "create-index": Kind(_create_index, _INDEX_REQUIRED, (*_INDEX_OPTIONAL, "parameters")),
     "compact": _call(
         "compact",
         asdict,

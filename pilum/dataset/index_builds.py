@@ -54,6 +54,8 @@ __all__ = [
     "index_name",
     "merge_uncommitted",
     "optimize",
+    "require_creatable",
+    "type_and_parameters",
 ]
 
 OnProgress = Callable[[IndexProgress], None]
@@ -113,6 +115,19 @@ def create(
         _commit(dataset, snapshot, CreateIndex((segment,), request.replaced))
 
 
+def require_creatable(
+    snapshot: Snapshot,
+    column: str,
+    kind: str | IndexConfig,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    *,
+    replaces: bool,
+) -> None:
+    """Raise the errors that `create` raises before it reads rows; see there for the arguments."""
+    _request(snapshot, column, kind, name, keywords, replaces, None)
+
+
 def create_uncommitted(
     dataset: DatasetBase,
     column: str | Sequence[str],
@@ -165,7 +180,11 @@ def merge_uncommitted(dataset: DatasetBase, segments: Sequence[Index]) -> Index:
 
 
 def commit_segments(
-    dataset: DatasetBase, name: str, column: str, segments: Sequence[Index]
+    dataset: DatasetBase,
+    name: str,
+    column: str,
+    segments: Sequence[Index],
+    properties: Mapping[str, str] | None = None,
 ) -> None:
     """Commit segments as those of one index, in the place of an index of that name."""
     snapshot = dataset.snapshot
@@ -183,7 +202,7 @@ def commit_segments(
     if len({one.type_url for one in new}) > 1:
         raise InvalidInputError("segments of one index must have the same type")
     _require_disjoint([one.fragments or BitMap() for one in new])
-    commit_operation(dataset, CreateIndex(new, _segments_named(snapshot, name)))
+    commit_operation(dataset, CreateIndex(new, _segments_named(snapshot, name)), properties)
 
 
 def optimize(
@@ -234,7 +253,7 @@ def _request(
 ) -> _Request:
     _require_continuable(snapshot)
     path = _one_column(column)
-    type, given = _type(kind, keywords)
+    type, given = type_and_parameters(kind, keywords)
     value_type = indexed_column(snapshot, path).arrow.type
     type.require_supported(path, value_type)
     name = index_name(f"{path}_idx" if name is None else name)
@@ -255,7 +274,7 @@ def _one_column(column: str | Sequence[str]) -> str:
     return columns[0]
 
 
-def _type(
+def type_and_parameters(
     kind: str | IndexConfig, keywords: Mapping[str, Any]
 ) -> tuple[IndexType[Any], dict[str, Any]]:
     """Return the type and its parameters; enums are passed on by their values."""

@@ -18,7 +18,8 @@ Jobs whose tasks get no rows from the engine run on any engine that offers `Task
     jobs, writing          plan a write, write a part, commit
     tasks                  what an engine has to offer
     row_changes, merging   delete, update and merge rows
-    columns, journal       compute columns, resume after a failure
+    columns, indices       compute columns, build indices
+    journal                resume after a failure
     upkeep, clustering     compact, cluster, verify, summarize
     following, changes     follow a table from version to version
     conditions, files      SQL conditions; rows as files

@@ -3,6 +3,7 @@
     {table}/_jobs/{job}/plan.json          what the job does, and to which fragments
     {table}/_jobs/{job}/{fragment}.json    the file of a fragment, noted by the task that wrote it
     {table}/_jobs/{job}/committed.json     fragments whose files are committed, while others are not
+    {table}/_jobs/{job}/segment-{uuid}.json    a segment of an index, noted by the task
 
 The plan is written first, and each object atomically. The folder belongs to no version; it is
 deleted after everything is committed. A journal may be stored elsewhere, where the driver and all
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +30,7 @@ __all__ = ["JOBS_FOLDER", "Journal"]
 JOBS_FOLDER = "_jobs"
 _PLAN = "plan"
 _COMMITTED = "committed"
+_SUFFIX = ".json"
 _FRAGMENT = re.compile(r"[0-9]+\.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -128,6 +131,16 @@ class Journal:
             return None
         except ValueError as error:
             raise CorruptFileError(f"no JSON: {error}", f"{store.uri}/{path}") from error
+
+    def notes(self, prefix: str) -> list[Any]:
+        """Return the notes whose names start with a prefix; skip damaged ones."""
+        names = [entry.name for entry in self._store().list(self._path("").rstrip("/"))]
+        found = []
+        for name in sorted(names):
+            if name.startswith(prefix) and name.endswith(_SUFFIX):
+                with suppress(CorruptFileError):
+                    found.append(self.note(name.removesuffix(_SUFFIX)))
+        return found
 
     def remove(self) -> None:
         """Delete the journal after everything is committed; the plan is deleted last."""

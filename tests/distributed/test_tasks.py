@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from distributed.helpers import files
+from distributed.helpers import Pickling, files
 
 import pilum
 from pilum.distributed import Attempt, TableVersion, find_version, write_part
@@ -31,28 +30,6 @@ from pilum.distributed.row_changes import RowChange, delete, update
 from pilum.distributed.tasks import fragment_groups, require_count
 from pilum.distributed.upkeep import analyze, compact, verify
 from pilum.errors import FilterError, InvalidInputError, VersionNotFoundError
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Pickling:
-    """An engine that pickles everything; the first attempt of the first task is lost."""
-
-    num_tasks = 0
-
-    def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        found = []
-        for number, item in enumerate(items):
-            attempts = (
-                [Attempt(number, 0), Attempt(number, 1)] if number == 0 else [Attempt(number)]
-            )
-            for attempt in attempts:
-                sent, given = pickle.loads(pickle.dumps((work, item)))
-                result = sent(given, attempt)
-                self.num_tasks += 1
-            found.append(pickle.loads(pickle.dumps(result)))
-        return found
 
 
 @pytest.fixture

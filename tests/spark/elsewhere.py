@@ -4,6 +4,7 @@ python elsewhere.py connect TABLE         a Spark Connect server, started by the
 python elsewhere.py spark://… TABLE       a standalone master and its workers, with speculation
 python elsewhere.py killed TABLE          a driver that is killed before it commits
 python elsewhere.py job TABLE             one that is killed in the middle of a job with a journal
+python elsewhere.py index TABLE           one that is killed in the middle of building an index
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +26,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark.helpers import with_patience
 
 import pilum.spark
+from pilum.distributed import Attempt
+from pilum.distributed.indices import create_index
+from pilum.spark.tasks import SparkTasks
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 SETTINGS: dict[str, bool | float | int | str | None] = {
     "spark.driver.host": "127.0.0.1",
@@ -47,10 +55,11 @@ SPECULATION: dict[str, bool | float | int | str | None] = {
 def main(where: str, uri: str) -> None:
     """Starts a session, works, and says "done"."""
     builder = SparkSession.builder.appName("pilum-elsewhere").config(map=SETTINGS)
-    if where in {"killed", "job"}:
+    killed = {"killed": killed_driver, "job": killed_job, "index": killed_index}
+    if where in killed:
         spark = builder.master("local[2]").getOrCreate()
         try:
-            (killed_driver if where == "killed" else killed_job)(spark, uri)
+            killed[where](spark, uri)
         except Exception:
             print("done", flush=True)
             os._exit(0)
@@ -122,6 +131,7 @@ def jobs(spark: SparkSession, uri: str) -> None:
     pilum.spark.add_columns(spark, uri, {"twice": "id * 2"}, job="twice", commit_every=1)
     pilum.spark.update_columns(spark, uri, {"twice": "twice + 1"}, where="id = 5")
     pilum.spark.replace_columns(spark, uri, {"name": "id"})
+    pilum.spark.create_index(spark, uri, "id", "BTREE", job="by-id", fragments_per_task=1)
     assert pilum.spark.compact(spark, uri).fragments_added == 1
     assert pilum.spark.verify(spark, uri, deep=True).is_valid
     pilum.spark.cleanup(spark, uri)
@@ -241,6 +251,28 @@ def killed_job(spark: SparkSession, uri: str) -> None:
         job="double",
         commit_every=1,
     )
+
+
+def killed_index(spark: SparkSession, uri: str) -> None:
+    """Kills the driver's JVM in the last of four tasks, when the others have noted segments."""
+    driver = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+
+    class Deadly(SparkTasks):
+        """Tasks of which the last one kills the driver, and itself."""
+
+        def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
+            def until_the_last(item: T, attempt: Attempt) -> R:
+                if attempt.task < 3:
+                    return work(item, attempt)
+                notes, deadline = Path(uri, "_jobs", "by-id"), time.monotonic() + GUARD_SECONDS
+                while len(list(notes.glob("segment-*"))) < 3 and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                os.kill(driver, signal.SIGKILL)
+                os._exit(1)
+
+            return super().run(items, until_the_last)
+
+    create_index(Deadly(spark), uri, "id", "BTREE", {}, job="by-id", fragments_per_task=1)
 
 
 def grandparent() -> int:

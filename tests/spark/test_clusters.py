@@ -156,6 +156,29 @@ def test_a_job_whose_driver_dies_goes_on_where_it_was(
     assert has_only(uri, sorted(in_use))
 
 
+@pytest.mark.reference
+def test_an_index_whose_driver_dies_goes_on_where_it_was(spark: SparkSession, uri: str) -> None:
+    """Nothing is visible before the commit, and finished segments are not trained again."""
+    import lance
+
+    pilum.write_dataset(pa.table({"id": range(40)}), uri, max_rows_per_file=10)
+    run("index", uri)
+    assert (pilum.dataset(uri).version, pilum.dataset(uri).list_indices()) == (1, [])
+    trained = {path.parent.name for path in Path(uri, "_indices").glob("*/*")}
+    assert len(trained) == 3
+
+    version = pilum.spark.create_index(spark, uri, "id", "BTREE", job="by-id", fragments_per_task=1)
+    table = pilum.dataset(uri)
+    segments = {one["uuid"]: set(one["fragment_ids"] or ()) for one in table.list_indices()}
+    assert trained < set(segments)
+    assert sorted(map(sorted, segments.values())) == [[0], [1], [2], [3]]
+    assert table.version == version == 2
+    for condition in ("id = 25", "id >= 29 AND id < 31"):
+        assert table.to_table(filter=condition) == lance.dataset(uri).to_table(filter=condition)
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert {path.parent.name for path in Path(uri, "_indices").glob("*/*")} == set(segments)
+
+
 def test_a_driver_that_dies_leaves_orphans_only(uri: str) -> None:
     """Orphans are counted before cleanup and after it."""
     pilum.write_dataset(pa.table({"id": [1, 2, 3]}), uri)

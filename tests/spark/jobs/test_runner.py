@@ -37,6 +37,13 @@ values = {{ y = "0" }}
 where = "id < 2"
 job = "zero"
 
+[create-index]
+target = "{uri}"
+column = "id"
+index_type = "zonemap"
+parameters = {{ rows_per_zone = 16 }}
+job = "zones"
+
 [compact]
 target = "{uri}"
 
@@ -66,7 +73,10 @@ filter = "id >= 3"
     assert (merged["num_updated_rows"], merged["num_inserted_rows"]) == (1, 1)
     assert run("add-columns")["version"] == 4
     assert run("update-columns")["version"] == run("update-columns")["version"] == 5
+    assert run("create-index")["version"] == run("create-index")["version"] == 6
+    assert pilum.dataset(uri).stats.index_stats("id_idx")["indices"][0]["rows_per_zone"] == 16
     assert run("compact")["fragments_added"] == 1
+    pilum.dataset(uri).drop_index("id_idx")
     assert run("cluster")["fragments_removed"] == 1
     assert pilum.dataset(uri).to_table()["id"].to_pylist() == [0, 1, 2, 3, 4]
     assert run("verify") == {

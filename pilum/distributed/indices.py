@@ -1,0 +1,353 @@
+"""Indices built by tasks: segments are trained side by side and become visible with one commit.
+
+driver    groups of fragments without a segment ──▶ tasks: train one segment each, note it
+          segments ──▶ one segment, if they are to be merged ──▶ one commit
+                         │ a concurrent commit came first
+                         └──▶ check again: segments that still fit are kept, the rest is trained
+
+Segments travel as their entries for the manifest, in Base64. No version refers to their files
+before the commit. The folders of all segments of one call have uuids that start alike, so those of
+lost attempts are found and deleted:
+
+    bytes 0 to 9    of the call        10    round        11 to 13    task        14, 15    attempt
+
+The segments of a named job stay when it fails, and its next run continues with them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import Any
+from uuid import UUID, uuid4
+
+from google.protobuf.message import DecodeError
+from pyroaring import BitMap
+
+from pilum.arguments import optional_count
+from pilum.dataset.index_builds import commit_segments, require_creatable, type_and_parameters
+from pilum.dataset.index_forms import IndexConfig
+from pilum.dataset.lance_dataset import LanceDataset
+from pilum.dataset.metadata import Index
+from pilum.distributed.jobs import Attempt
+from pilum.distributed.journal import Journal
+from pilum.distributed.tasks import Tasks
+from pilum.errors import (
+    CommitConflictError,
+    CorruptFileError,
+    InvalidInputError,
+    VersionNotFoundError,
+)
+from pilum.format.pb import table_pb2
+from pilum.storage.base import Store
+from pilum.table.commit.jobs import JOB_PROPERTY, Job
+from pilum.table.commit.operations.create_index import changed_fragments
+from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.indices.build import discard_segments
+from pilum.table.indices.rows import existing_fragments, indexed_column
+from pilum.table.model.base_paths import own_store
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import IndexSegment
+from pilum.table.model.names import INDICES_FOLDER, index_folder
+from pilum.table.versions.history import load_version
+
+__all__ = ["IndexConfig", "create_index"]
+
+_ROUNDS = 10
+_TASK_ROWS = 1 << 23
+_NOTE = "segment-"
+_CALL_BYTES = 10
+_CALL_TEXT = 24
+"""Length of the bytes of a call in the text of a uuid, with hyphens."""
+
+
+def create_index(
+    tasks: Tasks,
+    uri: str,
+    column: str,
+    kind: str | IndexConfig,
+    parameters: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    replaces: bool = True,
+    merges: bool = False,
+    fragments_per_task: int | None = None,
+    job: str | None = None,
+    journal: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Build an index in tasks, commit it once, and return the version that has it.
+
+    Args:
+        tasks: The engine.
+        uri: Location of the table.
+        column: Name of the column, or the dotted path of a member of a struct.
+        kind: The type, with or without parameters.
+        parameters: Parameters of the type.
+        name: Name of the index; None for the default.
+        replaces: Whether an index of the name is replaced.
+        merges: Whether the driver merges the segments into one.
+        fragments_per_task: Number of fragments per segment; None for about eight million rows.
+        job: Name of the job: if it is started again, it resumes.
+        journal: Location of the journal of a named job; None for a folder of the table.
+        storage_options: Options of the object store.
+
+    Raises:
+        CommitConflictError: If concurrent commits won in every attempt.
+        InvalidInputError: If an argument is invalid, or the job name belongs to a different job.
+            Other errors are those of `LanceDataset.create_scalar_index`.
+    """
+    optional_count("fragments_per_task", fragments_per_task, 1)
+    if job is None and journal is not None:
+        raise InvalidInputError("job: required with journal, which records its progress")
+    type, given = type_and_parameters(kind, parameters)
+    access = dict(storage_options or {})
+    notes = None if job is None else Journal(uri, job, journal, access)
+    dataset = LanceDataset(uri, storage_options=access)
+    work = _Training(uri, 0, 0, uuid4(), column, type.name, given, name, access, notes)
+    run = _Run(tasks, dataset, work, replaces, merges, fragments_per_task, notes)
+    return run.create()
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The inputs of a task apart from its fragments; picklable.
+
+    Attributes:
+        uri: Location of the table.
+        version: The version to read.
+        round: Number of the round of tasks within the call.
+        call: Uuid of the call, with which those of its segments start.
+        column: The column, or the path of a member.
+        kind: Name of the type.
+        parameters: Parameters of the type.
+        name: Name of the index; None for the default.
+        storage_options: Options of the object store.
+        journal: Journal of a named job.
+    """
+
+    uri: str
+    version: int
+    round: int
+    call: UUID
+    column: str
+    kind: str
+    parameters: Mapping[str, Any]
+    name: str | None
+    storage_options: Mapping[str, str] = field(repr=False)
+    journal: Journal | None = None
+
+    def run(self, fragment_ids: tuple[int, ...], attempt: Attempt) -> str:
+        """Train the segment of some fragments and return its entry."""
+        dataset = LanceDataset(self.uri, self.version, storage_options=self.storage_options)
+        segment = dataset.create_index_uncommitted(
+            self.column,
+            self.kind,
+            self.name,
+            replace=True,
+            fragment_ids=fragment_ids,
+            index_uuid=str(self._uuid(attempt)),
+            **self.parameters,
+        )
+        entry = _encoded(segment)
+        if self.journal is not None:
+            self.journal.put_note(f"{_NOTE}{segment.uuid}", entry)
+        return entry
+
+    def facts(self) -> dict[str, Any]:
+        """Return what identifies the work, as JSON has it."""
+        return {
+            "column": self.column,
+            "index_type": self.kind,
+            "name": self.name,
+            "parameters": dict(self.parameters),
+        }
+
+    def is_own(self, uuid: str) -> bool:
+        """Return whether the uuid of a segment is one of this call."""
+        return uuid.startswith(str(self.call)[:_CALL_TEXT])
+
+    def _uuid(self, attempt: Attempt) -> UUID:
+        own = bytes([self.round]) + attempt.task.to_bytes(3) + attempt.number.to_bytes(2)
+        return UUID(bytes=self.call.bytes[:_CALL_BYTES] + own)
+
+
+@dataclass
+class _Run:
+    """One call, with its trained segments.
+
+    Attributes:
+        tasks: The engine.
+        dataset: The table.
+        work: The work of the tasks.
+        replaces: Whether an index of the name is replaced.
+        merges: Whether the segments are merged.
+        fragments_per_task: Number of fragments per segment; None to go by their rows.
+        journal: Journal in which a named job records its progress.
+        trained: The segments that exist.
+    """
+
+    tasks: Tasks
+    dataset: LanceDataset
+    work: _Training
+    replaces: bool
+    merges: bool
+    fragments_per_task: int | None
+    journal: Journal | None
+    trained: list[Index] = field(default_factory=list)
+
+    def create(self) -> int:
+        """Build the index and commit it."""
+        if (done := self._done()) is not None:
+            return done
+        self._check()
+        if self.journal is not None:
+            self.journal.begin({**self.work.facts(), "merge": self.merges}, {})
+            self.trained = self._noted(self.journal)
+        for number in range(_ROUNDS):
+            try:
+                return self._try(number)
+            except CommitConflictError as error:
+                if not error.retryable or number == _ROUNDS - 1:
+                    self._give_up()
+                    raise
+        raise AssertionError  # the last round returns or raises
+
+    def _try(self, number: int) -> int:
+        """Train what is missing, and commit; after a conflict, the segments stay."""
+        try:
+            if number:
+                self.dataset.checkout_latest()
+                self._check()
+            parts = self._segments(number)
+            merges = self.merges and len(parts) > 1
+            new = [self.dataset.merge_existing_index_segments(parts)] if merges else parts
+        except BaseException:
+            self._give_up()
+            raise
+        try:
+            commit_segments(self.dataset, new[0].name, self.work.column, new, self._properties())
+        except NOT_COMMITTED as error:
+            self._discard(new if merges else ())
+            if not isinstance(error, CommitConflictError):
+                self._give_up()
+            raise
+        self._discard(parts if merges else ())
+        self._sweep(new)
+        return self._end(self.dataset.version)
+
+    def _check(self) -> None:
+        """Raise the errors of the arguments, and of the table as it is now."""
+        work, snapshot = self.work, self.dataset.snapshot
+        require_creatable(
+            snapshot, work.column, work.kind, work.name, work.parameters, replaces=self.replaces
+        )
+
+    def _segments(self, number: int) -> list[Index]:
+        """Return segments that cover all fragments, by their first fragment; train missing ones."""
+        snapshot = self.dataset.snapshot
+        kept, covered = self._kept()
+        todo = [one for one in snapshot.manifest.fragments if one.id not in covered]
+        groups = _groups(todo, self.fragments_per_task)
+        if not groups and not kept:
+            groups = [()]  # a table without rows: the index exists, and is empty
+        work = replace(self.work, version=snapshot.manifest.version, round=number)
+        new = [_decoded(entry) for entry in self.tasks.run(groups, work.run)]
+        self.trained += new
+        return sorted([*kept, *new], key=lambda one: min(one.fragment_ids, default=0))
+
+    def _kept(self) -> tuple[list[Index], BitMap]:
+        """Return the trained segments that still fit the table, and the fragments they cover."""
+        kept, covered = [], BitMap()
+        for segment in self.trained:
+            fragments = self._lasting_fragments(segment) - covered
+            if fragments:
+                kept.append(replace(segment, fragment_ids=fragments))
+                covered |= fragments
+        return kept, covered
+
+    def _lasting_fragments(self, segment: Index) -> BitMap:
+        """Return the fragments of a segment whose values are those that it contains."""
+        snapshot = self.dataset.snapshot
+        leaf = indexed_column(snapshot, self.work.column).leaf
+        if leaf is None or segment.fields != [leaf.id]:
+            return BitMap()
+        try:
+            before = load_version(snapshot.store, segment.dataset_version)
+        except VersionNotFoundError:  # cleaned up, so it is unknown what has changed
+            return BitMap()
+        changed = changed_fragments(before, snapshot.manifest, (leaf.id,))
+        return BitMap(segment.fragment_ids) & existing_fragments(snapshot) - changed
+
+    def _noted(self, journal: Journal) -> list[Index]:
+        """Return the still existing segments of earlier runs; skip damaged notes."""
+        store = own_store(self.dataset.snapshot.store)
+        found = (_decoded_or_none(note) for note in journal.notes(_NOTE))
+        return [one for one in found if one is not None and _is_complete(store, one)]
+
+    def _properties(self) -> dict[str, str]:
+        return {} if self.journal is None else {JOB_PROPERTY: Job(self.journal.job).property()}
+
+    def _done(self) -> int | None:
+        """Return the version that already contains the whole named job, if any."""
+        if self.journal is None:
+            return None
+        version = Job(self.journal.job).held_by(self.dataset.snapshot.manifest.config)
+        return None if version is None else self._end(version)
+
+    def _end(self, version: int) -> int:
+        if self.journal is not None:
+            self.journal.remove()
+        return version
+
+    def _give_up(self) -> None:
+        """Delete the segments of this call, except those that the next run continues with."""
+        self._sweep([] if self.journal is None else self._noted(self.journal))
+
+    def _sweep(self, kept: Iterable[Index]) -> None:
+        """Delete the other segments of this call, also of attempts whose results do not count."""
+        store = own_store(self.dataset.snapshot.store)
+        names = {one.uuid for one in kept}
+        for uuid in [*store.folders(INDICES_FOLDER)]:
+            if self.work.is_own(uuid) and uuid not in names:
+                for name in [*store.names(index_folder(uuid))]:
+                    store.delete(f"{index_folder(uuid)}/{name}")
+
+    def _discard(self, segments: Iterable[Index]) -> None:
+        discard_segments(self.dataset.snapshot, [one.to_table() for one in segments])
+
+
+def _groups(fragments: Sequence[Fragment], size: int | None) -> list[tuple[int, ...]]:
+    """Group the ids of fragments: by their number, or by about `_TASK_ROWS` rows."""
+    if size is not None:
+        keys: Iterable[int] = (number // size for number in range(len(fragments)))
+    else:
+        starts = accumulate((one.num_rows for one in fragments), initial=0)
+        keys = (start // _TASK_ROWS for start in starts)
+    keyed = groupby(zip(keys, fragments, strict=False), key=itemgetter(0))
+    return [tuple(int(one.id) for _, one in group) for _, group in keyed]
+
+
+def _is_complete(store: Store, segment: Index) -> bool:
+    """Return whether the files of a segment exist and have their sizes."""
+    sizes = {entry.name: entry.size for entry in store.list(index_folder(segment.uuid))}
+    return all(sizes.get(file.path) == file.size_bytes for file in segment.files or ())
+
+
+def _encoded(segment: Index) -> str:
+    return b64encode(segment.to_table().message.SerializeToString()).decode()
+
+
+def _decoded(entry: str) -> Index:
+    message = table_pb2.IndexMetadata.FromString(b64decode(entry))
+    return Index.from_table(IndexSegment(message))
+
+
+def _decoded_or_none(note: Any) -> Index | None:
+    try:
+        return _decoded(note)
+    except (TypeError, ValueError, DecodeError, CorruptFileError):
+        return None
