@@ -38,7 +38,6 @@ from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index, IndexType, Part, References
 from pilum.index.files import IndexFolder
 from pilum.index.queries import Between, IsNull, Query
-from pilum.index.registry import index_type_of, index_type_of_files
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
 from pilum.table.model.base_paths import index_place
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
@@ -384,6 +383,8 @@ def folder_of(snapshot: Snapshot, entry: IndexSegment) -> IndexFolder:
 
 def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] | None:
     """Return the type of a segment; None if this library does not know it."""
+    from pilum.index.registry import index_type_of, index_type_of_files  # all types, which are many
+
     if entry.type_url:
         return index_type_of(entry.type_url)
     field = snapshot.schema.find(FieldId(next(iter(entry.field_ids), -1)))
