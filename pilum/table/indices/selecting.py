@@ -39,15 +39,17 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["plan_of", "selection_of"]
 
-_LISTED_ROW_NS = 10
-_READ_ROW_NS = 40
+_LISTED_ROW_NS = 80
+_READ_ROW_NS = 100
 _SCANNED_ROW_NS = 2
 _SCANNED_BYTE_NS = 0.4
-"""Costs of listing a row by an index, of reading one that was found, and of scanning one."""
+_FRAGMENT_NS = 50_000
+"""Costs of a row that an index lists, of one that is read at its place, and of one that is scanned,
+and of beginning to read a fragment, as measured. An index lists rows by value: they are sorted."""
 _VARIABLE_BYTES = 32
 """Assumed width of values of variable width."""
-_MOST_TIMES_MORE = 100
-_FEW_ROWS = 4096
+_MOST_TIMES_MORE = 12
+_FEW_ROWS = 64
 """A part of an AND is not searched if it finds more times as many rows, and so many more."""
 
 
@@ -174,18 +176,23 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a plan is estimated to be faster than a scan of the filter's columns."""
     num_rows = covered = _rows_of(snapshot, plan.covered)
+    num_fragments = len(plan.covered)
     if options.fragment_ids is not None:
         num_rows = min(covered, _rows_of(snapshot, options.fragment_ids))
+        num_fragments = min(num_fragments, len(options.fragment_ids))
     read_rows = plan.num_found * num_rows // max(covered, 1)
     if options.limit is not None and read_rows:
-        read_rows = min(read_rows, options.offset + options.limit)
-        num_rows = num_rows * read_rows // max(plan.num_found, 1)
+        share = min((options.offset + options.limit) / read_rows, 1.0)
+        read_rows = int(read_rows * share)
+        num_rows = int(num_rows * share)
+        num_fragments = max(int(num_fragments * share), 1)
     if use.only_counts:
         read_rows = 0
     columns = scan_columns(snapshot.described, filter.columns)
     row_bytes = sum(_width_bytes(column.arrow.type) for column in columns)
     scan_ns = num_rows * (_SCANNED_ROW_NS + row_bytes * _SCANNED_BYTE_NS)
-    return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= scan_ns
+    saved_ns = scan_ns + max(num_fragments - read_rows, 0) * _FRAGMENT_NS
+    return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= saved_ns
 
 
 def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
