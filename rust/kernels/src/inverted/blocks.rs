@@ -207,7 +207,21 @@ fn push_byte(value: usize, out: &mut Vec<u8>) -> Result<()> {
 #[inline]
 fn add_up(first: u32, values: &mut [u32]) {
     let mut last = first;
-    for value in values {
+    let (fours, tail) = values.as_chunks_mut::<4>();
+    for [a, b, c, d] in fours {
+        // Only one addition of four waits for the one before.
+        let two = a.wrapping_add(*b);
+        let three = two.wrapping_add(*c);
+        let four = three.wrapping_add(*d);
+        (*a, *b, *c) = (
+            last.wrapping_add(*a),
+            last.wrapping_add(two),
+            last.wrapping_add(three),
+        );
+        last = last.wrapping_add(four);
+        *d = last;
+    }
+    for value in tail {
         last = last.wrapping_add(*value);
         *value = last;
     }

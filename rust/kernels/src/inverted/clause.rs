@@ -103,6 +103,14 @@ impl Node<'_> {
         }
     }
 
+    /// About how many documents there are for each document of the partition.
+    pub fn density(&self) -> f64 {
+        match self {
+            Self::Token(cursor) => cursor.density(),
+            _ => 0.0,
+        }
+    }
+
     /// How many scores a score is the sum of, at most.
     pub fn terms(&self) -> usize {
         let sum = |nodes: &[Node<'_>]| nodes.iter().map(Node::terms).sum();

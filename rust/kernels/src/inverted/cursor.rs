@@ -1,7 +1,7 @@
 //! A place in a posting list that only moves forward.
 //!
 //! The first document of each block is known, so a cursor that lands there decodes nothing; a
-//! block is decoded when it is entered, and its frequencies when a score needs them.
+//! block is decoded when it is entered, and all of its scores are computed when one is needed.
 
 use super::blocks::MOST;
 use super::bm25;
@@ -27,10 +27,12 @@ pub struct Cursor<'a> {
     ahead: usize,
     with_documents: usize,
     with_frequencies: usize,
+    with_scores: usize,
     with_positions: usize,
     frequencies_at: usize,
     documents: [u32; MOST],
     frequencies: [u32; MOST],
+    scores: [f32; MOST],
     positions: Vec<u32>,
     position_ends: Vec<usize>,
 }
@@ -48,10 +50,12 @@ impl<'a> Cursor<'a> {
             ahead: 0,
             with_documents: NONE,
             with_frequencies: NONE,
+            with_scores: NONE,
             with_positions: NONE,
             frequencies_at: 0,
             documents: [0; MOST],
             frequencies: [0; MOST],
+            scores: [0.0; MOST],
             positions: Vec::new(),
             position_ends: Vec::new(),
         }
@@ -60,6 +64,12 @@ impl<'a> Cursor<'a> {
     /// Entries of the list.
     pub fn cost(&self) -> usize {
         self.list.count
+    }
+
+    /// Entries for each document of the partition.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn density(&self) -> f64 {
+        self.list.count as f64 / self.norms.len().max(1) as f64
     }
 
     /// The document; `END` after the last one.
@@ -109,12 +119,45 @@ impl<'a> Cursor<'a> {
     /// The score of the document.
     #[inline]
     pub fn score(&mut self) -> Result<f32> {
-        let frequency = self.frequency()?;
-        let norm = *self
-            .norms
-            .get(self.document as usize)
-            .ok_or_else(|| out_of_range("document"))?;
-        Ok(self.idf * bm25::weight(bm25::float32(frequency), norm))
+        let missing = || out_of_range("entry");
+        if self.with_scores == self.block {
+            return self.scores.get(self.at).copied().ok_or_else(missing);
+        }
+        self.decode_frequencies()?;
+        let frequency = *self.frequencies.get(self.at).ok_or_else(missing)?;
+        let norm = self.norms.get(self.document as usize).ok_or_else(missing)?;
+        Ok(self.idf * bm25::weight(bm25::float32(frequency), *norm))
+    }
+
+    /// The greatest score of the block of the document.
+    #[inline]
+    pub fn block_bound(&self) -> f32 {
+        self.idf
+            * self
+                .list
+                .weights
+                .get(self.block)
+                .copied()
+                .unwrap_or(f32::INFINITY)
+    }
+
+    /// The documents of the block from the current one on, and their scores.
+    pub fn rest_of_block(&mut self) -> Result<(&[u32], &[f32])> {
+        self.compute_scores()?;
+        let own = self.at..self.list.count_of(self.block);
+        match (self.documents.get(own.clone()), self.scores.get(own)) {
+            (Some(documents), Some(scores)) => Ok((documents, scores)),
+            _ => Err(out_of_range("entry")),
+        }
+    }
+
+    /// Moves to the first document of the next block.
+    #[inline]
+    pub fn skip_block(&mut self) {
+        self.block += 1;
+        self.ahead = self.ahead.max(self.block);
+        self.at = 0;
+        self.document = self.list.firsts.get(self.block).copied().unwrap_or(END);
     }
 
     /// The last document of the block that contains `low`, or the next one after it.
@@ -152,7 +195,7 @@ impl<'a> Cursor<'a> {
 
     /// The positions of the token in the document.
     pub fn positions(&mut self) -> Result<&[u32]> {
-        self.frequency()?;
+        self.decode_frequencies()?;
         if self.with_positions != self.block {
             let count = self.list.count_of(self.block);
             let frequencies = self
@@ -180,24 +223,43 @@ impl<'a> Cursor<'a> {
         self.positions.get(start..end).ok_or_else(missing)
     }
 
-    /// The number of times that the token occurs in the document.
+    /// Computes the scores of the block.
     #[inline]
-    fn frequency(&mut self) -> Result<u32> {
-        if self.with_frequencies != self.block {
-            self.decode_documents()?;
-            let count = self.list.count_of(self.block);
-            let out = self
-                .frequencies
-                .get_mut(..count)
-                .ok_or_else(|| out_of_range("entry"))?;
-            self.list
-                .frequencies(self.block, self.frequencies_at, out)?;
-            self.with_frequencies = self.block;
+    fn compute_scores(&mut self) -> Result<()> {
+        if self.with_scores == self.block {
+            return Ok(());
         }
-        self.frequencies
-            .get(self.at)
-            .copied()
-            .ok_or_else(|| out_of_range("entry"))
+        self.decode_frequencies()?;
+        let count = self.list.count_of(self.block);
+        let missing = || out_of_range("entry");
+        let frequencies = self.frequencies.get(..count).ok_or_else(missing)?;
+        let documents = self.documents.get(..count).ok_or_else(missing)?;
+        let scores = self.scores.get_mut(..count).ok_or_else(missing)?;
+        for (score, &document) in scores.iter_mut().zip(documents) {
+            *score = *self.norms.get(document as usize).ok_or_else(missing)?;
+        }
+        for (score, &frequency) in scores.iter_mut().zip(frequencies) {
+            *score = self.idf * bm25::weight(bm25::float32(frequency), *score);
+        }
+        self.with_scores = self.block;
+        Ok(())
+    }
+
+    #[inline]
+    fn decode_frequencies(&mut self) -> Result<()> {
+        if self.with_frequencies == self.block {
+            return Ok(());
+        }
+        self.decode_documents()?;
+        let count = self.list.count_of(self.block);
+        let out = self
+            .frequencies
+            .get_mut(..count)
+            .ok_or_else(|| out_of_range("entry"))?;
+        self.list
+            .frequencies(self.block, self.frequencies_at, out)?;
+        self.with_frequencies = self.block;
+        Ok(())
     }
 
     #[inline]

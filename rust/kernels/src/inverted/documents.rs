@@ -63,6 +63,13 @@ impl DocumentSet {
         Ok(Self { words, count })
     }
 
+    /// Whether the set contains a document.
+    #[inline]
+    pub fn contains(&self, document: u32) -> bool {
+        let word = self.words.get(document as usize / 64);
+        word.is_some_and(|word| word >> (document % 64) & 1 == 1)
+    }
+
     /// The first document of the set from `document` on; `END` if there is none.
     #[inline]
     pub fn next(&self, document: u32) -> u32 {

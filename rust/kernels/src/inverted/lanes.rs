@@ -9,6 +9,26 @@ use crate::error::{Result, ensure, out_of_range};
 /// Slots of a lane.
 const SLOTS: usize = 32;
 
+/// Calls the function for a width; the loop over slots is then without conditions.
+macro_rules! by_width {
+    ($bits:expr, $words:expr, $rows:expr, [$($width:literal)*]) => {
+        match $bits {
+            0 => {
+                $rows.as_flattened_mut().fill(0);
+                Ok(())
+            }
+            $($width => unpack_width::<L, $width>($words, $rows),)*
+            _ => Err(out_of_range("lanes, bits")),
+        }
+    };
+}
+
+macro_rules! all_slots {
+    ($slot:ident, $lanes:ident, $bits:ident, $words:expr, $rows:expr, [$($number:literal)*]) => {
+        $($slot::<$lanes, $bits, $number>($words, $rows);)*
+    };
+}
+
 /// Bytes of a group whose values have `bits` bits.
 pub fn packed_bytes<const L: usize>(bits: usize) -> usize {
     4 * L * bits
@@ -21,33 +41,57 @@ pub fn bits_of(values: &[u32]) -> usize {
 }
 
 /// Unpacks a group of `32 * L` values.
+#[inline]
 pub fn unpack<const L: usize>(packed: &[u8], bits: usize, out: &mut [u32]) -> Result<()> {
     check::<L>(packed, bits, out)?;
-    if bits == 0 {
-        out.fill(0);
-        return Ok(());
-    }
     let (words, _) = packed.as_chunks::<4>();
     let (words, _) = words.as_chunks::<L>();
     let (rows, _) = out.as_chunks_mut::<L>();
-    let mask = u32::MAX >> (32 - bits);
-    for (slot, row) in rows.iter_mut().enumerate() {
-        let (word, shift) = (slot * bits / 32, slot * bits % 32);
-        let low = words.get(word).ok_or_else(|| out_of_range("lanes"))?;
-        for (value, low) in row.iter_mut().zip(low) {
-            *value = u32::from_le_bytes(*low) >> shift;
-        }
-        if shift + bits > 32 {
-            let high = words.get(word + 1).ok_or_else(|| out_of_range("lanes"))?;
-            for (value, high) in row.iter_mut().zip(high) {
-                *value |= u32::from_le_bytes(*high) << (32 - shift);
-            }
-        }
-        for value in row {
-            *value &= mask;
+    let rows = rows
+        .first_chunk_mut::<SLOTS>()
+        .ok_or_else(|| out_of_range("lanes"))?;
+    by_width!(bits, words, rows, [
+        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+    ])
+}
+
+/// Unpacks values of a width that the compiler knows.
+fn unpack_width<const L: usize, const BITS: usize>(
+    words: &[[[u8; 4]; L]],
+    rows: &mut [[u32; L]; SLOTS],
+) -> Result<()> {
+    let words = words
+        .first_chunk::<BITS>()
+        .ok_or_else(|| out_of_range("lanes"))?;
+    all_slots!(unpack_slot, L, BITS, words, rows, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    ]);
+    Ok(())
+}
+
+/// Unpacks one slot of all lanes.
+#[inline(always)]
+fn unpack_slot<const L: usize, const BITS: usize, const SLOT: usize>(
+    words: &[[[u8; 4]; L]; BITS],
+    rows: &mut [[u32; L]; SLOTS],
+) {
+    let (word, shift) = (SLOT * BITS / 32, SLOT * BITS % 32);
+    let (Some(low), Some(row)) = (words.get(word), rows.get_mut(SLOT)) else {
+        return;
+    };
+    for (value, low) in row.iter_mut().zip(low) {
+        *value = u32::from_le_bytes(*low) >> shift;
+    }
+    if shift + BITS > 32
+        && let Some(high) = words.get(word + 1)
+    {
+        for (value, high) in row.iter_mut().zip(high) {
+            *value |= u32::from_le_bytes(*high) << (32 - shift);
         }
     }
-    Ok(())
+    for value in row {
+        *value &= u32::MAX >> (32 - BITS);
+    }
 }
 
 /// Appends a group of `32 * L` values, each with its low `bits` bits.

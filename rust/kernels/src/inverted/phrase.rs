@@ -16,15 +16,57 @@ pub struct Word<'a> {
     pub position: u32,
 }
 
+/// The test whether words occur one after another.
+pub struct Matcher {
+    /// Positions of the words in the query.
+    positions: Vec<u32>,
+    slop: u32,
+    reached: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Matcher {
+    /// A test of words at these positions of the query.
+    pub fn new(positions: Vec<u32>, slop: u32) -> Self {
+        Self {
+            positions,
+            slop,
+            reached: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    /// Tests a document, at which the cursors of all words are.
+    pub fn matches<'c, 'a: 'c>(
+        &mut self,
+        cursors: impl Iterator<Item = &'c mut Cursor<'a>>,
+    ) -> Result<bool> {
+        let mut before = None;
+        for (cursor, &position) in cursors.zip(&self.positions) {
+            let positions = cursor.positions()?;
+            let Some(last) = before.replace(position) else {
+                self.reached.clear();
+                self.reached.extend_from_slice(positions);
+                continue;
+            };
+            let gap = position.saturating_sub(last);
+            follow(&self.reached, positions, gap, self.slop, &mut self.next);
+            std::mem::swap(&mut self.reached, &mut self.next);
+            if self.reached.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(before.is_some())
+    }
+}
+
 /// A phrase, at a document that contains it.
 pub struct Phrase<'a> {
     words: Vec<Word<'a>>,
     /// Words by the number of their documents: the rarest first.
     order: Vec<usize>,
-    slop: u32,
+    matcher: Matcher,
     document: u32,
-    reached: Vec<u32>,
-    next: Vec<u32>,
 }
 
 impl<'a> Phrase<'a> {
@@ -32,13 +74,12 @@ impl<'a> Phrase<'a> {
     pub fn new(words: Vec<Word<'a>>, slop: u32) -> Result<Self> {
         let mut order: Vec<usize> = (0..words.len()).collect();
         order.sort_by_key(|&i| words.get(i).map(|word| word.cursor.cost()));
+        let positions = words.iter().map(|word| word.position).collect();
         let mut phrase = Self {
             words,
             order,
-            slop,
+            matcher: Matcher::new(positions, slop),
             document: 0,
-            reached: Vec::new(),
-            next: Vec::new(),
         };
         phrase.find(0)?;
         Ok(phrase)
@@ -121,24 +162,8 @@ impl<'a> Phrase<'a> {
     }
 
     fn matches(&mut self) -> Result<bool> {
-        let mut words = self.words.iter_mut();
-        let Some(first) = words.next() else {
-            return Ok(false);
-        };
-        self.reached.clear();
-        self.reached.extend_from_slice(first.cursor.positions()?);
-        let mut before = first.position;
-        for word in words {
-            let gap = word.position.saturating_sub(before);
-            before = word.position;
-            let positions = word.cursor.positions()?;
-            follow(&self.reached, positions, gap, self.slop, &mut self.next);
-            std::mem::swap(&mut self.reached, &mut self.next);
-            if self.reached.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let words = self.words.iter_mut();
+        self.matcher.matches(words.map(|word| word.cursor.as_mut()))
     }
 }
 
