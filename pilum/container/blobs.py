@@ -51,15 +51,12 @@ class Sidecars(Protocol):
         self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Append payloads, one after another, and return the file and position of each."""
-        ...
 
     def dedicate(self, data: Any) -> int:
         """Write one payload to a file of its own and return the file's id."""
-        ...
 
     def check_uri(self, uri: str, path: str) -> None:
         """Raise an error if a descriptor must not refer to a URI."""
-        ...
 
 
 def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None) -> pa.Array:

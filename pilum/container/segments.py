@@ -46,36 +46,29 @@ class DataFileReader(Protocol):
     @property
     def source(self) -> Source:
         """The source of the bytes."""
-        ...
 
     @property
     def version(self) -> FileVersion:
         """Version of the file."""
-        ...
 
     @property
     def schema(self) -> Schema:
         """The fields, with the field ids of the table that the file was written for."""
-        ...
 
     @property
     def num_rows(self) -> int:
         """Number of rows of the file."""
-        ...
 
     def field_columns(self) -> Mapping[FieldId, int]:
         """Return the column number of each field with a column; -1 if columns have no numbers."""
-        ...
 
     @property
     def column_ids(self) -> tuple[FieldId, ...]:
         """The field of each column; empty if that is not certain."""
-        ...
 
     @property
     def held_bytes(self) -> int:
         """Return the approximate memory of the open file, without what a cache accounts for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

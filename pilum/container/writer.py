@@ -34,11 +34,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.encodings.rows import encode_places, encode_rows
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.blobs import described, in_files
-from pilum.format.paths import (
-    LeafPath,
-    elements_per_row,
-    nullable_above_lists,
-)
+from pilum.format.paths import LeafPath, elements_per_row, nullable_above_lists
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, finish_new
@@ -143,27 +139,21 @@ class DataFileWriter(Protocol):
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
-        ...
 
     def add_global_buffer(self, data: bytes) -> int:
         """Add a global buffer and return its number, from 1 on."""
-        ...
 
     def add_schema_metadata(self, key: str, value: str) -> None:
         """Add an entry to the schema metadata, replacing any entry with the same key."""
-        ...
 
     def bytes_written(self) -> int:
         """Return bytes in the file, and those that wait to be encoded."""
-        ...
 
     def finish(self) -> WrittenFile:
         """Write the remaining rows and the end of the file, then finish the sink."""
-        ...
 
     def abort(self) -> None:
         """Discard the file."""
-        ...
 
 
 class _ColumnWriter:

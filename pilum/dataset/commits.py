@@ -18,11 +18,7 @@ from typing import TypeVar
 
 from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
-from pilum.errors import (
-    CommitConflictError,
-    CommitContentionError,
-    InvalidInputError,
-)
+from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.local import durable_at_commit, without_pending
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
@@ -133,12 +129,7 @@ def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | 
 
 @dataclass(frozen=True)
 class Retries:
-    """The limits of retries.
-
-    Attributes:
-        conflict_retries: Maximum number of retries after the first attempt.
-        retry_timeout: No retry starts later than this after the call.
-    """
+    """The limits of retries: their number, and the time after which none begins."""
 
     conflict_retries: int = 10
     retry_timeout: timedelta = timedelta(seconds=30)
@@ -153,10 +144,8 @@ class Retries:
     def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
         """Run a change on a version, and again on the newest one after a conflict.
 
-        Raises:
-            CommitConflictError: If the change conflicts with another commit in a way that a retry
-                cannot resolve.
-            CommitContentionError: If every attempt conflicted with a concurrent commit.
+        CommitConflictError is raised if a retry cannot resolve it, CommitContentionError if every
+        attempt conflicted with a concurrent commit.
         """
         end = time.monotonic() + self.retry_timeout.total_seconds()
         for attempt in range(self.conflict_retries + 1):

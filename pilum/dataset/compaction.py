@@ -310,11 +310,7 @@ def commit_what_fits(
 ) -> CompactionMetrics:
     """Commit the moves, without those whose fragments were changed concurrently.
 
-    The files of dropped moves are deleted.
-
-    Raises:
-        CommitConflictError: If no move is left to commit.
-        CommitContentionError: If every attempt lost to a concurrent commit.
+    The files of dropped moves are deleted. CommitConflictError is raised if no move is left.
     """
     version, left = plan.read_version, moves
     while left:
@@ -367,12 +363,10 @@ def _require_index_remap(
 
 
 class _Option(NamedTuple):
-    """One keyword argument.
+    """One keyword argument, which `check` converts; its first argument names the option.
 
-    Attributes:
-        check: Checks and converts a value; the first argument names the option.
-        parse: Parses the setting `lance.compaction.{name}` of a table; None if it has none.
-        attribute: Attribute of `Options`, if it has another name.
+    `parse` reads the setting `lance.compaction.{name}` of a table; None if it has none. The
+    attribute of `Options` may have another name.
     """
 
     check: Callable[[str, Any], Any]

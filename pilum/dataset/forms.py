@@ -118,11 +118,9 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of values of fields.
+    """A kind of values of fields, which are public or committed.
 
-    Attributes:
-        from_form: Checks and converts a public value; the first argument names the field.
-        to_form: Converts a committed value.
+    `from_form` checks and converts a public value; the first argument names the field.
     """
 
     from_form: Callable[[str, Any], Any]
@@ -131,12 +129,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Form:
-    """A public form.
+    """A public form, and the class of its committed form.
 
-    Attributes:
-        committed: Class of the committed form.
-        fields: For each public field, the attribute of the committed form and the kind of its
-            values. The attribute is None if the committed form does not have the field.
+    For each public field, `fields` has the attribute of the committed form and the kind of its
+    values. The attribute is None if the committed form does not have the field.
     """
 
     committed: type

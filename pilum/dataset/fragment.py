@@ -15,12 +15,7 @@ from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.write import (
-    WRITE_DEFAULTS,
-    FragmentKeywords,
-    Write,
-    write_transaction,
-)
+from pilum.dataset.write import WRITE_DEFAULTS, FragmentKeywords, Write, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
 from pilum.format.meta_columns import ROW_ADDRESS

@@ -133,11 +133,7 @@ class IndexDescription:
 
 
 def sorted_segments(snapshot: Snapshot) -> list[IndexSegment]:
-    """Return the entries of a version, sorted by name.
-
-    Raises:
-        CorruptFileError: If an entry is damaged.
-    """
+    """Return the entries of a version, sorted by name."""
     segments = index_segments(snapshot.manifest.index_section)
     return sorted(segments, key=lambda segment: segment.name)
 
@@ -156,11 +152,7 @@ def information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
 
 
 def descriptions(snapshot: Snapshot) -> list[IndexDescription]:
-    """Describe all indices of a version by name.
-
-    Raises:
-        CorruptFileError: If an entry is damaged.
-    """
+    """Describe all indices of a version by name."""
     by_name: dict[str, list[IndexSegment]] = {}
     for segment in sorted_segments(snapshot):
         by_name.setdefault(segment.name, []).append(segment)

@@ -18,13 +18,7 @@ from pilum.dataset.rows import RowChanges
 from pilum.dataset.settings import Settings
 from pilum.dataset.upkeep import AutoCleanupConfig, Upkeep, auto_cleanup_settings
 from pilum.dataset.versions import Versions, moment
-from pilum.dataset.write import (
-    WRITE_DEFAULTS,
-    FragmentKeywords,
-    InsertKeywords,
-    Write,
-    write,
-)
+from pilum.dataset.write import WRITE_DEFAULTS, FragmentKeywords, InsertKeywords, Write, write
 from pilum.dataset.writing import Writing
 from pilum.errors import InvalidInputError
 from pilum.storage.open import Location

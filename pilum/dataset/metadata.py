@@ -247,11 +247,7 @@ class FragmentMetadata:
 
 @dataclass(frozen=True)
 class _SequenceMeta:
-    """A sequence in the form that the manifest stores.
-
-    Attributes:
-        stored: The bytes, or the place where they are stored.
-    """
+    """A sequence in the form that the manifest stores: its bytes, or the place of these."""
 
     _kind: ClassVar[SequenceKind]
     stored: StoredSequence
@@ -266,11 +262,7 @@ class _SequenceMeta:
 
     @classmethod
     def from_dict(cls, dict: Any) -> Self:
-        """Read the value that `asdict` returns.
-
-        Raises:
-            InvalidInputError: If the value is of another kind.
-        """
+        """Read the value that `asdict` returns; raise InvalidInputError if it is another one."""
         stored = cls._kind.from_json({cls._kind.json_name: dict})
         if stored is None:
             raise InvalidInputError(f"{cls._kind.json_name}: expected a sequence, found None")
@@ -278,11 +270,7 @@ class _SequenceMeta:
 
     @classmethod
     def from_json(cls, json: str) -> Self:
-        """Read the JSON form that `json` returns.
-
-        Raises:
-            InvalidInputError: If the text is not JSON, or describes another kind of value.
-        """
+        """Read the JSON form that `json` returns; raise InvalidInputError if it is another one."""
         return cls.from_dict(_values(json))
 
 

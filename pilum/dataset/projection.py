@@ -34,9 +34,7 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, str]
 class Projection:
     """A projection that computes columns from those that are read.
 
-    Attributes:
-        items: Name and expression of each computed column.
-        kept: Columns that are passed through after them.
+    The columns `kept` are passed through after the named expressions.
     """
 
     items: tuple[tuple[str, BoundProjection], ...]
@@ -129,13 +127,10 @@ def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schem
 def bind_values(
     updates: Mapping[str, str], schema: Schema, scope: pa.Schema, *, with_blobs: bool = False
 ) -> dict[str, BoundProjection]:
-    """Bind the expressions that columns are set to.
+    """Bind the SQL expressions, by column, that columns of a table are set to.
 
-    Args:
-        updates: SQL expressions by column.
-        schema: Schema of the table.
-        scope: Schema of the columns that the SQL can name.
-        with_blobs: Whether the caller stores new payloads of blobs of version 1.
+    The SQL can name the columns of `scope`; `with_blobs` is whether the caller stores new payloads
+    of blobs of version 1.
     """
     values = {}
     for name, text in updates.items():

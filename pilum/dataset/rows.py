@@ -19,10 +19,7 @@ from pilum.dataset.merge_plan import MergeClauses, explained_merge
 from pilum.dataset.projection import bind_values
 from pilum.dataset.scan import Filter
 from pilum.dataset.write import require_version
-from pilum.errors import (
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.changes.row_changes import delete_rows, matching_rows, update_rows

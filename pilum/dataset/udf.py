@@ -66,11 +66,7 @@ class BatchUDF:
         output_schema: pa.Schema | None = None,
         checkpoint_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Store the arguments of `batch_udf`.
-
-        Raises:
-            InvalidInputError: If an argument has the wrong type.
-        """
+        """Store the arguments of `batch_udf`; raise InvalidInputError if one has the wrong type."""
         if not callable(func):
             raise InvalidInputError(f"expected a function of record batches, found {func!r}")
         if not isinstance(output_schema, pa.Schema | None):
@@ -128,12 +124,8 @@ def batch_udf(
 class Computation:
     """The application of a function to a version of a table.
 
-    Attributes:
-        snapshot: The version of the table.
-        function: The function that computes the columns.
-        reads: The columns that are passed to it; None for all.
-        batch_size: Rows per batch; None for 8,192.
-        only: The only fragment to compute; None for all.
+    `reads` are the columns that are passed to it (None for all), in batches of `batch_size` rows
+    (None for 8,192); `only` is the only fragment to compute (None for all).
     """
 
     snapshot: Snapshot
@@ -234,12 +226,9 @@ class Computation:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An open checkpoint file.
+    """An open checkpoint file of a table.
 
-    Attributes:
-        path: Path of the checkpoint file.
-        store: Store of the table.
-        reads: Description of what the values depend on besides the fragment.
+    `reads` describes what the values depend on besides the fragment.
     """
 
     path: str

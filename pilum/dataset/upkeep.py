@@ -21,12 +21,7 @@ from pilum.dataset.cleanup import (
 )
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.files import all_files, tracked_files
-from pilum.errors import (
-    CorruptFileError,
-    DatasetNotFoundError,
-    InvalidInputError,
-    PilumError,
-)
+from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError, PilumError
 from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import own_store

@@ -357,12 +357,7 @@ def snapshot_at(snapshot: Snapshot, reference: Reference) -> Snapshot:
 
 
 def moment(asof: Any) -> datetime:
-    """Parse a point in time.
-
-    Args:
-        asof: A datetime, a date (its first moment) or ISO 8601 text; local time unless it has a
-            zone.
-    """
+    """Parse a datetime, a date (its first moment) or ISO 8601 text, local time without a zone."""
     if isinstance(asof, datetime):
         return asof
     if isinstance(asof, date):

@@ -257,15 +257,9 @@ def write_transaction(
     wanted: Write,
     pinned: Snapshot | None = None,
 ) -> Transaction:
-    """Write the data files and return the transaction to commit.
+    """Write the data files and return the transaction to commit; the table does not change.
 
-    The table does not change.
-
-    Raises:
-        DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
-        SchemaMismatchError: If the data does not fit the table that it is appended to.
-        InvalidInputError: If any other argument is invalid.
-        UnsupportedFormatError: If writing the file version of the table is not supported.
+    The errors are those of `pilum.write_dataset`, except those of its commit.
     """
     snapshot = _existing(store, wanted.mode, pinned)
     bases = wanted.bases(snapshot)

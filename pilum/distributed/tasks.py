@@ -46,7 +46,6 @@ class Tasks(Protocol):
         Items (small in total), the function and the results are picklable. InvalidInputError and
         UnsupportedFormatError of a task are permanent: they are not retried, and are raised here.
         """
-        ...
 
 
 def run_for_job(

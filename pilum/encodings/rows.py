@@ -19,14 +19,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.blocks import (
-    FixedBlock,
-    ListBlock,
-    StringBlock,
-    ValueBlock,
-    block_of,
-    validity_mask,
-)
+from pilum.blocks import FixedBlock, ListBlock, StringBlock, ValueBlock, block_of, validity_mask
 from pilum.encodings.base import Compressive, EncodedPage
 from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General

@@ -105,12 +105,10 @@ class Source(Protocol):
     @property
     def path(self) -> str:
         """The origin of the bytes, for messages."""
-        ...
 
     @property
     def size(self) -> int:
         """The size of the object in bytes."""
-        ...
 
     def read(self, ranges: Ranges) -> Fetched:
         """Read all ranges.
@@ -119,11 +117,9 @@ class Source(Protocol):
             CorruptFileError: If a range does not lie within the object.
             OSError: If the store fails.
         """
-        ...
 
     def close(self) -> None:
         """Release the resources of the source; reading afterwards is an error."""
-        ...
 
 
 class Sink(Protocol):
@@ -132,11 +128,9 @@ class Sink(Protocol):
     @property
     def position(self) -> int:
         """The number of bytes written so far."""
-        ...
 
     def write(self, data: Any) -> None:
         """Append one buffer (any contiguous object with the buffer protocol)."""
-        ...
 
     def expose(self) -> bool:
         """Make the object visible before it is durable, if the store can; `finish` must follow.
@@ -147,18 +141,15 @@ class Sink(Protocol):
         Returns:
             Whether the object is visible now.
         """
-        ...
 
     def finish(self) -> None:
         """Make the object durable and visible."""
-        ...
 
     def abort(self) -> None:
         """Drop what was written, so that nothing remains.
 
         Allowed at any time, also after a failure.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +174,6 @@ class Store(Protocol):
     @property
     def uri(self) -> str:
         """The location of the root, as users write it."""
-        ...
 
     @property
     def identity(self) -> str:
@@ -191,27 +181,22 @@ class Store(Protocol):
 
         The same location may be a different store in another process.
         """
-        ...
 
     @property
     def lists_in_order(self) -> bool:
         """Whether `list` gives names in lexical order, and the first ones cost less than all."""
-        ...
 
     @property
     def options(self) -> dict[str, str]:
         """The storage options that users passed, to open other locations in the same way."""
-        ...
 
     @property
     def is_remote(self) -> bool:
         """Whether requests take milliseconds, so that concurrent requests are worthwhile."""
-        ...
 
     @property
     def io(self) -> IoCounter:
         """The counter of what all stores of this root read and write."""
-        ...
 
     def source(self, path: str, size: int | None = None) -> Source:
         """Open an object for ranged reads; passing a known `size` saves a request.
@@ -220,7 +205,6 @@ class Store(Protocol):
             NotFoundError: If the object does not exist. If the size was passed, a store may raise
                 this only when the object is read.
         """
-        ...
 
     def read(self, path: str) -> bytes:
         """Read a whole object.
@@ -228,19 +212,15 @@ class Store(Protocol):
         Raises:
             NotFoundError: If the object does not exist.
         """
-        ...
 
     def sink(self, path: str) -> Sink:
         """Start a new object and return its sink."""
-        ...
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole object, replacing one of the same name; readers see the old or the new."""
-        ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write an object unless it exists; return whether this call did: exactly one does."""
-        ...
 
     def list(self, folder: str) -> Iterator[Entry]:
         """List the objects directly in a folder; empty if the folder does not exist.
@@ -248,22 +228,18 @@ class Store(Protocol):
         The listing is lazy: it is read only as far as it is consumed. Its order is that of
         `lists_in_order`.
         """
-        ...
 
     def names(self, folder: str) -> Iterator[str]:
         """Return the names of the objects directly in a folder, at a lower cost than `list`.
 
         The names may include folders in stores that distinguish them only by a request.
         """
-        ...
 
     def folders(self, folder: str) -> Iterator[str]:
         """Return the names of the folders directly in a folder, in any order."""
-        ...
 
     def delete(self, path: str) -> None:
         """Remove an object; no error if it does not exist."""
-        ...
 
 
 def write_object(store: Store, path: str, data: bytes) -> None:

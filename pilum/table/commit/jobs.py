@@ -30,12 +30,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from pilum.errors import (
-    CorruptFileError,
-    InvalidInputError,
-    JobMismatchError,
-    VersionNotFoundError,
-)
+from pilum.errors import CorruptFileError, InvalidInputError, JobMismatchError, VersionNotFoundError
 from pilum.storage.base import Store
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_named

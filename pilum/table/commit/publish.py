@@ -56,11 +56,7 @@ from pilum.table.commit.transaction import Committed, Transaction, load_transact
 from pilum.table.model.base_paths import data_file_place, own_store, with_bases
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.manifest_file import (
-    encode_manifest_file,
-    is_inlined,
-    load_named,
-)
+from pilum.table.model.manifest_file import encode_manifest_file, is_inlined, load_named
 from pilum.table.model.names import (
     DETACHED_BIT,
     HINT_PATH,

@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
-from pilum.errors import (
-    CorruptFileError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFormatError,
-)
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFormatError
 from pilum.format.blobs import BlobKind
 from pilum.format.row_address import by_fragment
 from pilum.format.schema import Field, FieldId
@@ -57,7 +52,6 @@ class BlobHome(Protocol):
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Return the store and path of the file that contains a leaf; None if none does."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,9 @@ class RowSource(Protocol):
     @property
     def store(self) -> Store:
         """The store of the source."""
-        ...
 
     def field(self, field: Field) -> FieldReader:
         """Open the columns of a field, reduced to the requested members."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

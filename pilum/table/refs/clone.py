@@ -18,12 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 
-from pilum.errors import (
-    DatasetAlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    PilumError,
-)
+from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError, PilumError
 from pilum.format.pb import table_pb2
 from pilum.parallel import submit
 from pilum.storage.base import Ranges, Store, entries_below, finish_new, write_object

@@ -36,12 +36,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from pilum.errors import (
-    CommitConflictError,
-    CommitError,
-    CommitStatusUnknownError,
-    NotFoundError,
-)
+from pilum.errors import CommitConflictError, CommitError, CommitStatusUnknownError, NotFoundError
 from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.open import open_beside
 from pilum.storage.wrapper import StoreWrapper
@@ -96,7 +91,6 @@ class CommitHandler(Protocol):
             OSError: If the outcome is unknown.
             CommitError: If the manifest certainly did not become the version.
         """
-        ...
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
         """Return all versions in the history, oldest first; those before `since` may be omitted.
@@ -104,11 +98,9 @@ class CommitHandler(Protocol):
         Raises:
             CorruptFileError: If two naming schemes are mixed.
         """
-        ...
 
     def latest(self, store: Store) -> ManifestName | None:
         """Return the newest version, None if there is no table."""
-        ...
 
     def settle(self, store: Store, version: int) -> str | None:
         """Finish a commit that the writer of a version started but did not complete.
@@ -116,7 +108,6 @@ class CommitHandler(Protocol):
         Returns:
             Path of the manifest, if the version is decided by something other than its final name.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

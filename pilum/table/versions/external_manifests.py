@@ -48,22 +48,18 @@ class ManifestEntries(Protocol):
 
     def get(self, table: str, version: int) -> str | None:
         """Return the path of a version, None if there is no entry."""
-        ...
 
     def get_latest(self, table: str) -> tuple[int, str] | None:
         """Return the highest version of a table and its path, None without entries."""
-        ...
 
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
         """Create the entry of a version unless there is one; exactly one caller succeeds.
 
         Return whether this call did. `table` is a location; `size` is the manifest's, in bytes.
         """
-        ...
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
         """Replace the entry of a version; do nothing if there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,7 @@ from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import Operation, require_version
-from pilum.table.commit.operations.indices import (
-    related_fields,
-    with_fragments,
-    without_fragments,
-)
+from pilum.table.commit.operations.indices import related_fields, with_fragments, without_fragments
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file

@@ -31,11 +31,7 @@ from pilum.table.commit.operations.base import (
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.index_segments import (
-    IndexSegment,
-    RewrittenIndex,
-    with_rewritten_indices,
-)
+from pilum.table.model.index_segments import IndexSegment, RewrittenIndex, with_rewritten_indices
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import index_folder
 from pilum.table.model.reuse_index import Coverage, Move, with_moves
