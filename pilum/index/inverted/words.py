@@ -13,7 +13,7 @@ and their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -63,10 +63,14 @@ class Words:
     groups: Sequence[Sequence[int]]
     positions: Sequence[int]
     sequence: Sequence[tuple[int, int]]
+    _found: dict[Partition, NDArray[np.int64]] = field(default_factory=dict)
 
     def ids(self, partition: Partition) -> NDArray[np.int64]:
         """Return the id of each word in a partition; -1 if it does not contain the word."""
-        return partition.find(self.texts)
+        found = self._found.get(partition)
+        if found is None:
+            found = self._found[partition] = partition.find(self.texts)
+        return found
 
     def idf(self, scope: Scope) -> list[float]:
         """Return the idf of each word."""
