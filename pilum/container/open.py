@@ -92,10 +92,8 @@ _FAMILIES: dict[FileVersion, Callable[[], _Family]] = {
 def open_file(source: Source, caches: FileCaches | None = None) -> DataFileReader:
     """Open a file of any version with one request, or two if its metadata are large.
 
-    Args:
-        source: The file. If it was read in full, the reader holds the bytes and no longer uses it.
-        caches: What the file shares with others, and what its pages keep; None for caches of its
-            own.
+    If the source was read in full, the reader holds the bytes and no longer uses it. The caches are
+    what the file shares with others, and what its pages keep; None for its own.
 
     Raises:
         CorruptFileError: If the file is not a Lance file, or is damaged.
@@ -136,18 +134,13 @@ def new_file(
     options: FileOptions = _DEFAULTS,
     sidecars: Sidecars | None = None,
 ) -> DataFileWriter:
-    """Start a file.
+    """Start a file, whose writer finishes or aborts the sink.
 
-    Args:
-        sink: The destination; the writer finishes or aborts it.
-        schema: Its fields, with the field ids of the table.
-        version: File version.
-        options: Sizes and encodings.
-        sidecars: The files beside it, for blobs of version 2.
+    Its fields have the ids of the table; the sidecars are files beside it, for blobs of version 2.
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an unknown encoding, or the options
-        for something that the version does not support.
+            for something that the version does not support.
         UnsupportedTypeError: If the version cannot store a field.
     """
     sidecars = sidecars if version.has_blobs_v2 else None

@@ -395,11 +395,7 @@ class ContainerReader(ABC, Generic[C]):
         return [data.tobytes() for data in found]
 
     def global_buffer(self, index: int) -> bytes:
-        """Read a global buffer; 0 is the file descriptor.
-
-        Raises:
-            IndexError: If there is none of this number.
-        """
+        """Read a global buffer; 0 is the file descriptor. IndexError is raised if there is none."""
         return self.source.read(Ranges.of(self.global_buffers[index]))[0].tobytes()
 
 

@@ -201,15 +201,9 @@ class _ColumnWriter:
 class ContainerWriter(ABC):
     """A writer of one new file since version 2.0, whose subclasses know the columns.
 
-    Args:
-        sink: The destination; the writer finishes or aborts it.
-        schema: Its fields, with the field ids of the table, which the version can store.
-        version: File version.
-        options: Sizes and encodings.
-        sidecars: The destination of larger blobs; the caller finishes or aborts it.
-
-    Raises:
-        InvalidInputError: If the metadata of a field ask for an unknown encoding.
+    The writer finishes or aborts the sink, the caller the sidecars, where larger blobs go. The
+    fields of the schema have the ids of the table, and the version can store them.
+    InvalidInputError is raised if the metadata of a field ask for an unknown encoding.
     """
 
     _encoding: InOrder[Any, Any]
@@ -242,10 +236,7 @@ class ContainerWriter(ABC):
         """Write the remaining rows; return the field and the metadata of each column."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
-
-        Args:
-            batch: Rows with the columns of the schema, in the same order and of the same types.
+        """Add rows with the columns of the schema, in the same order and of the same types.
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
@@ -303,9 +294,8 @@ class ContainerWriter(ABC):
 class FileWriter(ContainerWriter):
     """A writer of one new file of version 2.1 or newer.
 
-    Args:
-        on_page: Called for each written page with the fields from the column to the leaf, the place
-            and the page.
+    `on_page` is called for each written page with the fields from the column to the leaf, the place
+    and the page.
     """
 
     def __init__(

@@ -93,18 +93,10 @@ def create(
     index_uuid: str | None,
     on_progress: OnProgress | None,
 ) -> None:
-    """Build an index of all rows and commit it.
+    """Build an index of all rows and commit it; the dataset moves to the new version.
 
-    Args:
-        dataset: The dataset, which moves to the new version.
-        column: Name of the column, or the dotted path of a member.
-        kind: The type, with or without parameters.
-        name: Name of the index; None for the default.
-        keywords: Parameters of the type.
-        replaces: Whether an index of the name is replaced.
-        trains: Whether rows are indexed; otherwise the index is empty.
-        index_uuid: Name of the folder of the segment; None for a new one.
-        on_progress: Called while rows are read.
+    The arguments are those of `LanceDataset.create_index`. An index of the name is replaced if
+    `replaces`, and empty unless `trains`; `index_uuid` is the folder of the segment.
     """
     request = _request(dataset.snapshot, column, kind, name, keywords, replaces, index_uuid)
     with durable_at_commit(dataset.snapshot.store) as store:
@@ -232,11 +224,7 @@ def optimize(
 
 
 def index_name(name: Any) -> str:
-    """Check the name of an index.
-
-    Raises:
-        InvalidInputError: If it is empty, or that of a system index.
-    """
+    """Return the name of an index; raise InvalidInputError if it is empty, or a system index's."""
     if not isinstance(name, str) or not name or name.startswith("__lance_"):
         raise InvalidInputError(f"name: {name!r} cannot be the name of an index")
     return name

@@ -262,7 +262,11 @@ class _SequenceMeta:
 
     @classmethod
     def from_dict(cls, dict: Any) -> Self:
-        """Read the value that `asdict` returns; raise InvalidInputError if it is another one."""
+        """Read the value that `asdict` returns.
+
+        Raises:
+            InvalidInputError: If the value is of another kind.
+        """
         stored = cls._kind.from_json({cls._kind.json_name: dict})
         if stored is None:
             raise InvalidInputError(f"{cls._kind.json_name}: expected a sequence, found None")
@@ -270,7 +274,11 @@ class _SequenceMeta:
 
     @classmethod
     def from_json(cls, json: str) -> Self:
-        """Read the JSON form that `json` returns; raise InvalidInputError if it is another one."""
+        """Read the JSON form that `json` returns.
+
+        Raises:
+            InvalidInputError: If the text is not JSON, or describes another kind of value.
+        """
         return cls.from_dict(_values(json))
 
 

@@ -41,10 +41,18 @@ class Tasks(Protocol):
     """An engine that runs tasks."""
 
     def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        """Run one task per item and return the results in the order of the items.
+        """Run one task per item.
 
-        Items (small in total), the function and the results are picklable. InvalidInputError and
-        UnsupportedFormatError of a task are permanent: they are not retried, and are raised here.
+        Args:
+            items: Picklable items, small in total.
+            work: A picklable function.
+
+        Returns:
+            The picklable results, in the order of the items.
+
+        Raises:
+            InvalidInputError: If a task raised it: such errors are permanent and are not retried.
+                UnsupportedFormatError likewise.
         """
 
 

@@ -73,7 +73,11 @@ class TableVersion:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The open version; for the modules of this package."""
+        """The open version; for the modules of this package.
+
+        Raises:
+            VersionNotFoundError: If the version no longer exists.
+        """
         return Snapshot.at(open_table(self.uri, self.storage_options), self.version)
 
     @property
@@ -127,9 +131,11 @@ class TableVersion:
         return text_schema(scan_schema(self.snapshot, options))
 
     def row_bytes(self, columns: Iterable[str], fragment_id: int | None = None) -> float:
-        """Estimate the size in memory of some columns of a row, by one fragment (None: the first).
+        """Estimate the size in memory of some columns of a row.
 
-        The columns may also be ones that no file contains.
+        Args:
+            columns: Names or dotted paths; also of columns that no file contains.
+            fragment_id: The fragment to look at; the first one if None.
         """
         fragments = self.snapshot.manifest.fragments
         fragment = next(one for one in fragments if fragment_id in {None, one.id})

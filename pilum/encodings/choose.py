@@ -66,11 +66,8 @@ def encode_pages(
 ) -> list[EncodedPage]:
     """Encode some rows of a leaf column: a chain with at least one row, see `pilum.levels.ravel`.
 
-    Returns:
-        One page; more if there are too many lists without items for the levels of one.
-
-    Raises:
-        UnsupportedTypeError: If the file format cannot store the leaf type.
+    There are several pages if there are too many lists without items for the levels of one.
+    UnsupportedTypeError is raised if the file format cannot store the leaf type.
     """
     levels, leaf = ravel(chain, as_if_null=as_if_null)
     num_rows = len(chain)

@@ -29,12 +29,7 @@ _LAYOUTS: dict[str, Callable[[Any, FileVersion], Layout]] = {
 
 
 def layout_of(description: pb.PageLayout, version: FileVersion) -> Layout:
-    """Build a layout from its description.
-
-    Raises:
-        CorruptFileError: If the description is empty or contradicts the format.
-        UnsupportedFormatError: If the layout is unknown.
-    """
+    """Build a layout from its description; raise UnsupportedFormatError if it is unknown."""
     arm = description.WhichOneof("layout")
     if arm is None:
         raise CorruptFileError("a page without a layout")

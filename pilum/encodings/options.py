@@ -101,14 +101,10 @@ class EncodingOptions:
     def of_field(
         cls, path: Sequence[tuple[str, Mapping[str, str]]], defaults: EncodingOptions
     ) -> EncodingOptions:
-        """Return the effective options of one leaf column.
+        """Return the options of one leaf column, with defaults for what the metadata leave out.
 
-        Args:
-            path: Names and metadata of the fields from the column down to the leaf.
-            defaults: Options for everything that the metadata leave out.
-
-        Raises:
-            InvalidInputError: If the metadata hold a value that is not allowed.
+        `path` has the names and metadata of the fields from the column down to the leaf.
+        InvalidInputError is raised if the metadata hold a value that is not allowed.
         """
         (_, column), (_, leaf) = path[0], path[-1]
         if not (column or leaf):

@@ -38,12 +38,7 @@ _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 
 
 def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
-    """Parse the description of a compressive encoding.
-
-    Raises:
-        CorruptFileError: If it is empty or contradicts the format.
-        UnsupportedFormatError: If the encoding is unknown to this library.
-    """
+    """Parse the description of a compressive encoding; UnsupportedFormatError if it is unknown."""
     arm = message.WhichOneof("compression")
     if arm is None:
         raise CorruptFileError("a page without a description of its values")

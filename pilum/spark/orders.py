@@ -47,15 +47,12 @@ Curve = Callable[[Ranks], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Order:
-    """An order of rows: one of three kinds, or none.
+    """An order of rows: one of three kinds, or none; InvalidInputError if more are given.
 
     Attributes:
         sort_by: Sort by these columns, given as names or expressions such as `sf.desc("a")`.
         zorder_by: Order along a Z-order curve through these columns.
         hilbert_by: Order along a Hilbert curve through these columns.
-
-    Raises:
-        InvalidInputError: If more than one order is given.
     """
 
     sort_by: Sequence[str | Column] | None = None

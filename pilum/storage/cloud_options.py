@@ -292,8 +292,7 @@ class Profile:
 def find_profile() -> Profile | None:
     """Return the profile that `AWS_PROFILE` names, or the default one; None if there is none.
 
-    Raises:
-        InvalidInputError: If the named profile does not exist, or a file is not a valid AWS file.
+    InvalidInputError is raised if the named one does not exist, or a file is not an AWS file.
     """
     named = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     found = _section(named or _DEFAULT)

@@ -147,11 +147,7 @@ class ArrayEncoding(ABC):
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any, children: Children) -> ArrayEncoding:
-        """Parse the member message; `children` parses the encodings within it.
-
-        Raises:
-            CorruptFileError: If the message describes something impossible.
-        """
+        """Parse the member message; `children` parses the encodings within it."""
 
     @abstractmethod
     def member(self) -> Any:
@@ -164,9 +160,7 @@ class ArrayEncoding(ABC):
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
         """Read values as an array of an Arrow type, with offset 0 in its buffers.
 
-        Raises:
-            CorruptFileError: If the type is not stored in this encoding, or the bytes contradict
-            it.
+        CorruptFileError is also raised if the type is not stored in this encoding.
         """
         raise CorruptFileError(f"values of type {kind} stored as {self.arm}")
 

@@ -38,8 +38,7 @@ _BY_ARM = {encoding.arm: encoding for encoding in ARRAY_ENCODINGS}
 def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
     """Parse the description of the values of a page.
 
-    Raises:
-        UnsupportedFormatError: If files of version 2.0 do not have the encoding.
+    UnsupportedFormatError is raised if files of version 2.0 do not have the encoding.
     """
     arm = message.WhichOneof("array_encoding")
     if arm is None:

@@ -98,16 +98,11 @@ def add_columns(
     batches: Iterable[pa.RecordBatch],
     fragment: Fragment | None = None,
 ) -> Merge:
-    """Write new data files with the values of new columns.
+    """Write new data files with the values of new columns, for one fragment or all.
 
-    The table changes only when the result is committed. The errors are those of
+    The batches have the rows that are not deleted, in scan order. The operation lists all
+    fragments; the table changes only when it is committed. The errors are those of
     `LanceDataset.add_columns`; after any exception, no file is left.
-
-    Args:
-        snapshot: The version.
-        columns: The new columns.
-        batches: Values of the rows that are not deleted, in scan order.
-        fragment: The fragment to add values to; None for all. The operation lists the others too.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
     aligned = map(align(columns, new).batch, batches)

@@ -140,10 +140,7 @@ class Clauses:
 def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) -> Alignment:
     """Align the columns of a source with those of the table; only its keys, if no others are used.
 
-    Raises:
-        SchemaMismatchError: If the source does not fit the table.
-        InvalidInputError: If keys have a type that cannot be looked up.
-        UnsupportedFeatureError: If blobs are nested in other columns.
+    The errors are those of `MergeInsertBuilder.execute`.
     """
     schema, keys = snapshot.schema, list(clauses.keys)
     if missing := [name for name in keys if name not in incoming.names]:

@@ -180,12 +180,8 @@ def moved(
 ) -> Update:
     """Mark the rows that moved; the table changes only when the result is committed.
 
-    Args:
-        snapshot: The version.
-        parts: The new fragments, in order. After any exception, their files are removed.
-        fields: Fields with new values.
-        deleted: Addresses of further rows to mark as deleted; no row is marked already, or twice.
-        inserts_keys: See `Update.inserts_keys`.
+    `fields` have new values; the addresses `deleted` are of further rows, of which none is marked
+    already, or twice. After any exception, the files of the parts are removed.
     """
     parts = tuple(parts)
     with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):

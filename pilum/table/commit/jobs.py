@@ -60,9 +60,12 @@ _DIGEST_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class AppCommit:
-    """The last commit of an application in a table: the number that the application gave it.
+    """The last commit of an application that is in a table.
 
-    `content` is a summary of what it wrote; None if the application did not declare one.
+    Attributes:
+        app_version: The number that the application gave it.
+        version: The version of the table that contains it.
+        content: A summary of what it wrote; None if the application did not declare one.
     """
 
     app_version: int

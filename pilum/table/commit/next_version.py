@@ -80,9 +80,7 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
     """Return the content of a version with row ids and versions for all rows.
 
     In a table without stable row ids, those that new fragments came with are removed.
-
-    Raises:
-        InvalidInputError: If the sequences of a new fragment do not fit its rows.
+    InvalidInputError is raised if the sequences of a new fragment do not fit its rows.
     """
     known = {fragment.id: _sequences(fragment) for fragment in before.manifest.fragments}
     if not content.reader_flags & Feature.STABLE_ROW_IDS:

@@ -150,10 +150,8 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     """Publish a transaction as a detached version, which conflicts with nothing.
 
     It is not part of the history, and opened by its random number. The read version may be a
-    detached one. The errors are those of `commit`, without those of conflicts.
-
-    Raises:
-        InvalidInputError: Also if the manifests of the table have names of the older scheme.
+    detached one. The errors are those of `commit`, without those of conflicts; names of manifests
+    of the older scheme are an InvalidInputError.
     """
     committer = _Committer(own_store(store), transaction)
     try:

@@ -176,11 +176,9 @@ class Manifest:
         return self
 
     def require_continuable(self, where: str) -> None:
-        """Check that a new version can be based on this one.
+        """Raise UnsupportedFeatureError if a version based on this one would lose information.
 
-        Raises:
-            UnsupportedFeatureError: If the new version would lose information.
-            CorruptFileError: If its fragments contradict each other.
+        The fragments must not contradict each other either.
         """
         require_writable(self.reader_flags, self.writer_flags, where)
         if contradiction := self.contradiction:
@@ -200,17 +198,10 @@ class Manifest:
     def from_proto(
         cls, message: table_pb2.Manifest, index_section: bytes = b"", where: str = ""
     ) -> Manifest:
-        """Build a manifest from its message.
+        """Build a manifest from its message, which must not be changed afterwards.
 
-        Args:
-            message: The message; must not be changed afterwards.
-            index_section: The index section as stored in the manifest file.
-            where: Location of the manifest, for error messages.
-
-        Raises:
-            CorruptFileError: If the message contradicts the format; damaged fragments raise on
-                first use.
-            UnsupportedFeatureError: If the fragments are not in the manifest itself.
+        The index section is as stored; damaged fragments raise on first use.
+        UnsupportedFeatureError is raised if the fragments are not in the manifest itself.
         """
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")

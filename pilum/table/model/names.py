@@ -128,15 +128,8 @@ class ManifestName:
 def manifest_names(file_names: Iterable[str], where: str, since: int = 0) -> list[ManifestName]:
     """Select the manifests from a listing of `_versions`, oldest version first.
 
-    During a migration of names, the newest versions have V2 names, and one version may have both.
-
-    Args:
-        file_names: Names in the folder.
-        where: Location for error messages.
-        since: Versions before this one may be omitted, which avoids parsing their names.
-
-    Raises:
-        CorruptFileError: If naming schemes are mixed in any other way.
+    During a migration of names, the newest versions have V2 names, and one version may have both;
+    any other mixture is damage. Versions before `since` may be omitted, which avoids parsing.
     """
     texts = list(file_names)
     if since > 0 and (alone := _of_v2_alone(texts)):

@@ -329,16 +329,9 @@ def commit_moves(
 ) -> Manifest:
     """Publish moves as one version, after a version that reserves ids.
 
-    Indices on the rows are rewritten, unless the moves are recorded for them.
-
-    Args:
-        store: Where the table is.
-        read_version: The version that has the old fragments.
-        moves: All moves to commit.
-        records_moves: Whether to record the moves instead of rewriting indices; None to do so for
-            indices that this library cannot rewrite.
-        keeps_order: Whether the rows of a move keep their order; otherwise no index is rewritten.
-        uuid: Uuid of the transaction; a new one if None.
+    Indices on the rows are rewritten, unless the moves are recorded for them; by default they are
+    for indices that this library cannot rewrite. No index is rewritten unless a move keeps the
+    order of its rows.
 
     Raises:
         CommitConflictError: If others concurrently changed the fragments, or all columns; or if an

@@ -176,8 +176,11 @@ class DynamoEntries:
     def of(cls, table_name: str, storage_options: Mapping[str, str]) -> DynamoEntries:
         """Create entries that use the credentials of the object store.
 
-        The option `dynamodb_endpoint`, or the environment variable `DYNAMODB_ENDPOINT`, is the
-        server, if it is not that of the region.
+        Args:
+            table_name: Name of the DynamoDB table.
+            storage_options: Options of the object store; `dynamodb_endpoint` is the server, if it
+                is not that of the region. The environment variable `DYNAMODB_ENDPOINT` has the same
+                effect.
         """
         found = {}
         if endpoint := os.environ.get(_ENDPOINT_VARIABLE):

@@ -55,7 +55,14 @@ class ManifestEntries(Protocol):
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
         """Create the entry of a version unless there is one; exactly one caller succeeds.
 
-        Return whether this call did. `table` is a location; `size` is the manifest's, in bytes.
+        Args:
+            table: Location of the table.
+            version: Number of the version.
+            path: Path of the manifest.
+            size: Size of the manifest, bytes.
+
+        Returns:
+            Whether this call created the entry.
         """
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
@@ -64,7 +71,11 @@ class ManifestEntries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExternalManifests:
-    """The handler: entries, a key-value store, decide, and the store holds the manifests."""
+    """The handler: entries decide, and the store holds the manifests.
+
+    Attributes:
+        entries: The key-value store.
+    """
 
     entries: ManifestEntries
 

@@ -299,11 +299,7 @@ def _require_values(field: Field, path: str, *, nullable: bool) -> None:
 def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
     """Return the manifest entry for a file below `data/` or a base path, and its number of rows.
 
-    Raises:
-        SchemaMismatchError: If the table lacks one of its columns, or has another type for it.
-        UnsupportedVersionError: If the file has version 0.1, whose columns cannot be found by name.
-        NotFoundError: If there is no such file.
-        CorruptFileError: If the file is not a Lance file, or is damaged.
+    The errors are those of `DataFile.create`.
     """
     store, place = data_file_place(snapshot.store, DataFile(path, (), (), 0, 0, base_id=base_id))
     source = store.source(place)

@@ -119,12 +119,7 @@ def _with_members(blobs: pa.Array, name: str) -> pa.Array:
 
 
 def ingested_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which the bytes at URIs replace the URIs.
-
-    Raises:
-        NotFoundError: If there is no object at a URI.
-        UnsupportedFormatError: If no store supports the scheme of a URI.
-    """
+    """Yield batches in which the bytes at URIs replace the URIs; errors are as `open_store`."""
     for batch in batches:
         columns = [
             map_blobs(field, column, _read_uris)

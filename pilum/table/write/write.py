@@ -61,9 +61,7 @@ def chosen_targets(
 ) -> tuple[Target, ...]:
     """Return the targets for base paths, given by name or path, in this order; else the own folder.
 
-    Raises:
-        InvalidInputError: If there is no such base path.
-        UnsupportedFormatError: If there is no store for a base path.
+    InvalidInputError is raised if there is no such base path.
     """
     known = {base.path: base for base in bases}
     known |= {base.name: base for base in bases if base.name is not None}

@@ -75,10 +75,8 @@ class Append(Operation):
         """Return the operation, if no other columns took the place of its own.
 
         A column that was dropped since would have been dropped from the new rows too. But one that
-        was rewritten under a new id, as by a cast, would be null in them.
-
-        Raises:
-            CommitConflictError: If columns of the new rows were dropped and others were added.
+        was rewritten under a new id, as by a cast, would be null in them: that is a
+        CommitConflictError.
         """
         if self.written_for is None:
             return self

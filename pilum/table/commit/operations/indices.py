@@ -130,16 +130,9 @@ def with_rewritten_fragments(
     """Return an `IndexSection` after all rows of some fragments moved to others, unchanged.
 
     With stable row ids, indices of ids still cover the rows, and so do rewritten ones. Other
-    indices of addresses do not: the new fragments are read without them.
-
-    Args:
-        section: The section as stored in the manifest.
-        groups: For each group of fragments, the old and the new ids.
-        stable_row_ids: Whether rows have stable ids.
-        rewritten: Segments with new files for the new places of rows.
-
-    Raises:
-        InvalidInputError: If an index that still covers the rows covers only a part of a group.
+    indices of addresses do not: the new fragments are read without them. Each group has the old and
+    the new ids. InvalidInputError is raised if an index that still covers the rows covers only a
+    part of a group.
     """
     if not stable_row_ids:
         return section

@@ -138,11 +138,9 @@ class Rewrite(Operation):
     def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation with the indices of the new version.
 
-        Raises:
-            CommitConflictError: If an index covers only some of the fragments of a group; or if an
-                index of any of them needs the order of rows and it is not kept.
-            UnsupportedFeatureError: If an index does not record what it covers.
-            CorruptFileError: If the indices or deletion files are damaged.
+        CommitConflictError is raised if an index covers only some of the fragments of a group, or
+        needs the order of rows and it is not kept; UnsupportedFeatureError if one does not record
+        what it covers.
         """
         for path in self.written:  # for a version number that another writer has taken
             store.delete(path)
