@@ -17,7 +17,15 @@ from typing import Any
 __all__ = ["PAGE", "page"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
-MODULES = ("pilum", "pilum.file", "pilum.fragment", "pilum.commit", "pilum.errors")
+MODULES = (
+    "pilum",
+    "pilum.file",
+    "pilum.fragment",
+    "pilum.commit",
+    "pilum.indices",
+    "pilum.query",
+    "pilum.errors",
+)
 HEAD = """# API reference
 
 Names and arguments follow pylance, so that `import pilum as lance` works. `make api`

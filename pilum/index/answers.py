@@ -67,6 +67,13 @@ class RowSet:
         """The number of references in `listed`."""
         return len(self.listed if self._bitmap is None else self._bitmap)
 
+    def count_listed(self, first: int, stop: int) -> int:
+        """Return how many of `listed` are in [first, stop)."""
+        if self._bitmap is not None:
+            return int(self._bitmap.range_cardinality(first, stop))
+        low, high = self.listed.searchsorted(np.array([first, stop], np.uint64)).tolist()
+        return int(high - low)
+
     @property
     def bitmap(self) -> BitMap64 | None:
         """The references in `listed` as a Roaring bitmap, if they are kept as such."""

@@ -151,8 +151,13 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
             windows = _windows(snapshot, part, tested)
             found = matching_windows(windows, tested, schema, options.filter)
             yield from (int(mask.true_count) for _, _, mask in found)
-        else:
+        elif part.selection is None or part.row_range is not None:
             yield from (window.num_rows for window in _windows(snapshot, part, []))
+        else:
+            for fragment in map(snapshot.manifest.fragments.find, part.fragment_ids or ()):
+                assert fragment is not None
+                deletions = snapshot.deletions(fragment)
+                yield part.selection.count(fragment.id, fragment.physical_rows, deletions)
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.format.row_address import first_address, fragment_ids_of
+from pilum.format.row_address import addresses_in, first_address, fragment_ids_of
 from pilum.format.rows import RowRanges
 from pilum.index.answers import RowSet
+from pilum.table.model.deletion_vector import DeletionVector
 
 __all__ = ["Selection"]
 
@@ -64,6 +65,23 @@ class Selection:
         found = np.ones(stop - start, np.bool_)
         found[rows - start] = False
         return np.flatnonzero(found) + start
+
+    def count(self, fragment_id: int, num_rows: int, deletions: DeletionVector | None) -> int:
+        """Count the rows of a covered fragment that were found and are not deleted.
+
+        Args:
+            fragment_id: Id of the fragment.
+            num_rows: Its physical rows.
+            deletions: Its deleted rows; None for none.
+        """
+        first = first_address(fragment_id)
+        listed = self.rows.count_listed(first, first + num_rows)
+        if deletions is None:
+            return num_rows - listed if self.rows.is_complement else listed
+        gone = addresses_in(fragment_id, deletions.offsets)
+        is_found = self.rows.contains(gone)
+        found = num_rows - listed if self.rows.is_complement else listed
+        return found - int(is_found.sum())
 
     def ranges_of(self, fragment_id: int, start: int, stop: int) -> RowRanges:
         """Return the same rows as `rows_of` as ranges."""
