@@ -283,8 +283,9 @@ _TYPES = {
     **dict.fromkeys(("on", "columns", "partition_by"), list),
     **dict.fromkeys(("sort_by", "zorder_by", "hilbert_by"), list),
     **dict.fromkeys(("column", "index_type", "name"), str),
-    **dict.fromkeys(("replace", "merge"), bool),
-    "fragments_per_task": int,
+    **dict.fromkeys(("replace", "merge", "retrain"), bool),
+    **dict.fromkeys(("fragments_per_task", "num_indices_to_merge"), int),
+    "index_names": list,
     **dict.fromkeys((*_TEXTS, "parameters"), dict),
 }
 """The types of all arguments."""
@@ -323,6 +324,12 @@ KINDS = {
     ),
     "replace-columns": _call("replace_columns", _version, ("target", "values"), ("job", "journal")),
     "create-index": Kind(_create_index, _INDEX_REQUIRED, (*_INDEX_OPTIONAL, "parameters")),
+    "optimize-indices": _call(
+        "optimize_indices",
+        _version,
+        ("target",),
+        ("num_indices_to_merge", "index_names", "retrain"),
+    ),
     "compact": _call(
         "compact",
         asdict,

@@ -39,7 +39,7 @@ from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.indices.build import NewIndex, discard_segments, merge_segments, train_segment
-from pilum.table.indices.optimize import plan_optimization, run_optimization
+from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
 from pilum.table.indices.rows import OnRows, existing_fragments, indexed_column
 from pilum.table.indices.segments import OpenSegment, folder_of, open_segment, usable_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
@@ -48,11 +48,13 @@ from pilum.table.versions.history import load_version
 
 __all__ = [
     "OnProgress",
+    "commit_optimized",
     "commit_segments",
     "create",
     "create_uncommitted",
     "index_name",
     "merge_uncommitted",
+    "optimization_plans",
     "optimize",
     "require_creatable",
     "type_and_parameters",
@@ -205,22 +207,46 @@ def optimize(
     retrain: bool,
 ) -> None:
     """Merge segments and add rows that are not covered; one commit, or none."""
-    if isinstance(names, str):
-        raise InvalidInputError(f"index_names: expected a list of names, found {names!r}")
-    if num_to_merge is not None:
-        num_to_merge = require_count("num_indices_to_merge", num_to_merge)
     read = dataset.snapshot
-    plans = plan_optimization(read, names, num_to_merge, retrain=retrain)
+    plans = optimization_plans(read, names, num_to_merge, retrain=retrain)
     if not plans:
         return
-    _require_continuable(read)
     num_rows = sum(_num_rows(read, plan.fragments) for plan in plans)
     with durable_at_commit(read.store) as store:
         snapshot = replace(read, store=store)
         with progress("Optimizing", num_rows) as on_rows:
-            new, removed = run_optimization(snapshot, plans, on_rows)
-        made_of = {one.dataset_version: snapshot.manifest for one in new}
-        _commit(dataset, snapshot, CreateIndex(tuple(new), tuple(removed), made_of))
+            new = run_optimization(snapshot, plans, on_rows)
+        commit_optimized(dataset, snapshot, plans, new)
+
+
+def optimization_plans(
+    snapshot: Snapshot,
+    names: Collection[str] | None,
+    num_to_merge: int | None,
+    *,
+    retrain: bool,
+) -> list[MergePlan]:
+    """Check the arguments of an optimization, and plan it."""
+    if isinstance(names, str):
+        raise InvalidInputError(f"index_names: expected a list of names, found {names!r}")
+    if num_to_merge is not None:
+        num_to_merge = require_count("num_indices_to_merge", num_to_merge)
+    plans = plan_optimization(snapshot, names, num_to_merge, retrain=retrain)
+    if plans:
+        _require_continuable(snapshot)
+    return plans
+
+
+def commit_optimized(
+    dataset: DatasetBase,
+    snapshot: Snapshot,
+    plans: Sequence[MergePlan],
+    new: Sequence[IndexSegment],
+) -> None:
+    """Commit the segments of plans, which were made from a version."""
+    removed = tuple(segment.entry for plan in plans for segment in plan.merged)
+    made_of = {one.dataset_version: snapshot.manifest for one in new}
+    _commit(dataset, snapshot, CreateIndex(tuple(new), removed, made_of))
 
 
 def index_name(name: Any) -> str:

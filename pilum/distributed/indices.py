@@ -6,34 +6,38 @@ driver    groups of fragments without a segment ──▶ tasks: train one segme
                          └──▶ check again: segments that still fit are kept, the rest is trained
 
 Segments travel as their entries for the manifest, in Base64. No version refers to their files
-before the commit. The folders of all segments of one call have uuids that start alike, so those of
-lost attempts are found and deleted:
+before the commit. Those of lost attempts are deleted, see `segment_folders.py`. The segments of a
+named job stay when it fails, and its next run continues with them.
 
-    bytes 0 to 9    of the call        10    round        11 to 13    task        14, 15    attempt
-
-The segments of a named job stay when it fails, and its next run continues with them.
+optimize    one task per index ──▶ merges segments, adds rows that are not covered ──▶ one commit
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
-from uuid import UUID, uuid4
 
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from pilum.arguments import optional_count
-from pilum.dataset.index_builds import commit_segments, require_creatable, type_and_parameters
+from pilum.dataset.index_builds import (
+    commit_optimized,
+    commit_segments,
+    optimization_plans,
+    require_creatable,
+    type_and_parameters,
+)
 from pilum.dataset.index_forms import IndexConfig
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.dataset.metadata import Index
 from pilum.distributed.jobs import Attempt
 from pilum.distributed.journal import Journal
+from pilum.distributed.segment_folders import SegmentFolders
 from pilum.distributed.tasks import Tasks
 from pilum.errors import (
     CommitConflictError,
@@ -43,25 +47,24 @@ from pilum.errors import (
 )
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
+from pilum.storage.local import durable_at_commit
 from pilum.table.commit.jobs import JOB_PROPERTY, Job
 from pilum.table.commit.operations.create_index import changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.indices.build import discard_segments
+from pilum.table.indices.optimize import run_optimization
 from pilum.table.indices.rows import existing_fragments, indexed_column
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import IndexSegment
-from pilum.table.model.names import INDICES_FOLDER, index_folder
+from pilum.table.model.names import index_folder
 from pilum.table.versions.history import load_version
 
-__all__ = ["IndexConfig", "create_index"]
+__all__ = ["IndexConfig", "create_index", "optimize_indices"]
 
 _ROUNDS = 10
 _TASK_ROWS = 1 << 23
 _NOTE = "segment-"
-_CALL_BYTES = 10
-_CALL_TEXT = 24
-"""Length of the bytes of a call in the text of a uuid, with hyphens."""
 
 
 def create_index(
@@ -107,7 +110,7 @@ def create_index(
     access = dict(storage_options or {})
     notes = None if job is None else Journal(uri, job, journal, access)
     dataset = LanceDataset(uri, storage_options=access)
-    work = _Training(uri, 0, 0, uuid4(), column, type.name, given, name, access, notes)
+    work = _Training(uri, 0, 0, SegmentFolders(), column, type.name, given, name, access, notes)
     run = _Run(tasks, dataset, work, replaces, merges, fragments_per_task, notes)
     return run.create()
 
@@ -120,7 +123,7 @@ class _Training:
         uri: Location of the table.
         version: The version to read.
         round: Number of the round of tasks within the call.
-        call: Uuid of the call, with which those of its segments start.
+        folders: The folders of the segments.
         column: The column, or the path of a member.
         kind: Name of the type.
         parameters: Parameters of the type.
@@ -132,7 +135,7 @@ class _Training:
     uri: str
     version: int
     round: int
-    call: UUID
+    folders: SegmentFolders
     column: str
     kind: str
     parameters: Mapping[str, Any]
@@ -149,7 +152,7 @@ class _Training:
             self.name,
             replace=True,
             fragment_ids=fragment_ids,
-            index_uuid=str(self._uuid(attempt)),
+            index_uuid=str(self.folders.uuid(attempt, self.round)),
             **self.parameters,
         )
         entry = _encoded(segment)
@@ -165,14 +168,6 @@ class _Training:
             "name": self.name,
             "parameters": dict(self.parameters),
         }
-
-    def is_own(self, uuid: str) -> bool:
-        """Return whether the uuid of a segment is one of this call."""
-        return uuid.startswith(str(self.call)[:_CALL_TEXT])
-
-    def _uuid(self, attempt: Attempt) -> UUID:
-        own = bytes([self.round]) + attempt.task.to_bytes(3) + attempt.number.to_bytes(2)
-        return UUID(bytes=self.call.bytes[:_CALL_BYTES] + own)
 
 
 @dataclass
@@ -310,14 +305,77 @@ class _Run:
     def _sweep(self, kept: Iterable[Index]) -> None:
         """Delete the other segments of this call, also of attempts whose results do not count."""
         store = own_store(self.dataset.snapshot.store)
-        names = {one.uuid for one in kept}
-        for uuid in [*store.folders(INDICES_FOLDER)]:
-            if self.work.is_own(uuid) and uuid not in names:
-                for name in [*store.names(index_folder(uuid))]:
-                    store.delete(f"{index_folder(uuid)}/{name}")
+        self.work.folders.sweep(store, {one.uuid for one in kept})
 
     def _discard(self, segments: Iterable[Index]) -> None:
         discard_segments(self.dataset.snapshot, [one.to_table() for one in segments])
+
+
+def optimize_indices(
+    tasks: Tasks,
+    uri: str,
+    names: Collection[str] | None = None,
+    num_to_merge: int | None = None,
+    *,
+    retrain: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Add rows to indices and merge their segments, in one task per index; return the version.
+
+    The arguments and errors are those of `LanceDataset.optimize.optimize_indices`.
+    """
+    access = dict(storage_options or {})
+    dataset = LanceDataset(uri, storage_options=access)
+    plans = optimization_plans(dataset.snapshot, names, num_to_merge, retrain=retrain)
+    if not plans:
+        return dataset.version
+    store, folders = own_store(dataset.snapshot.store), SegmentFolders()
+    work = _Optimizing(uri, dataset.version, folders, num_to_merge, retrain, access)
+    try:
+        entries = tasks.run([plan.segments[-1].name for plan in plans], work.run)
+    except BaseException:
+        folders.sweep(store, ())
+        raise
+    new = [_decoded(entry).to_table() for entry in entries]
+    try:
+        commit_optimized(dataset, dataset.snapshot, plans, new)
+    except NOT_COMMITTED:
+        folders.sweep(store, ())
+        raise
+    folders.sweep(store, {one.uuid for one in new})
+    return dataset.version
+
+
+@dataclass(frozen=True)
+class _Optimizing:
+    """The inputs of a task apart from the index; picklable.
+
+    Attributes:
+        uri: Location of the table.
+        version: The version to read.
+        folders: The folders of the segments.
+        num_to_merge: Number of segments to merge; None for the default.
+        retrain: Whether all rows are read again.
+        storage_options: Options of the object store.
+    """
+
+    uri: str
+    version: int
+    folders: SegmentFolders
+    num_to_merge: int | None
+    retrain: bool
+    storage_options: Mapping[str, str] = field(repr=False)
+
+    def run(self, name: str, attempt: Attempt) -> str:
+        """Write the new segment of an index and return its entry."""
+        dataset = LanceDataset(self.uri, self.version, storage_options=self.storage_options)
+        read = dataset.snapshot
+        plans = optimization_plans(read, [name], self.num_to_merge, retrain=self.retrain)
+        with durable_at_commit(read.store) as store:
+            (new,) = run_optimization(
+                replace(read, store=store), plans, uuids=[self.folders.uuid(attempt)]
+            )
+        return _encoded(Index.from_table(new))
 
 
 def _groups(fragments: Sequence[Fragment], size: int | None) -> list[tuple[int, ...]]:

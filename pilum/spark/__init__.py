@@ -16,7 +16,7 @@ from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
 from pilum.spark.jobs.export import export
-from pilum.spark.jobs.indices import create_index
+from pilum.spark.jobs.indices import create_index, optimize_indices
 from pilum.spark.jobs.ingest import IngestResult, ingest
 from pilum.spark.jobs.upkeep import analyze, cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
@@ -41,6 +41,7 @@ __all__ = [
     "export",
     "ingest",
     "merge_into",
+    "optimize_indices",
     "read",
     "register",
     "replace_columns",

@@ -13,10 +13,12 @@ from distributed.helpers import Pickling, R, T
 
 import pilum
 from pilum.distributed import Attempt
-from pilum.distributed.indices import IndexConfig, create_index
+from pilum.distributed.indices import IndexConfig, create_index, optimize_indices
 from pilum.errors import (
     ColumnNotFoundError,
+    CommitConflictError,
     IndexAlreadyExistsError,
+    IndexNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
@@ -261,3 +263,46 @@ def test_a_name_that_is_taken_meanwhile_is_respected(table: str) -> None:
     (only,) = pilum.dataset(table).list_indices()
     assert only["fields"] == ["n"]
     assert folders(table) == set(segments(table))
+
+
+@pytest.mark.reference
+def test_indices_are_optimized_in_one_task_each(table: str) -> None:
+    import lance
+
+    dataset = pilum.dataset(table)
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.create_scalar_index("n", "BITMAP")
+    engine = Pickling()
+    assert optimize_indices(engine, table) == dataset.version == 4
+    assert engine.num_tasks == 0
+    dataset.insert(pa.table({"id": [20, 21], "n": [2, None], "text": ["", ""]}))
+    assert optimize_indices(engine, table, num_to_merge=0) == 6
+    assert engine.num_tasks == 3  # the first one twice
+    assert sorted(segments(table).values()) == [[0, 1, 2, 3], [0, 1, 2, 3], [4], [4]]
+    assert len(folders(table)) == 4
+    assert optimize_indices(engine, table, ["n_idx"], 2) == 7
+    assert sorted(segments(table).values()) == [[0, 1, 2, 3], [0, 1, 2, 3, 4], [4]]
+    assert optimize_indices(engine, table, ["id_idx"], retrain=True) == 8
+    assert sorted(segments(table).values()) == [[0, 1, 2, 3, 4]] * 2
+    for condition in ("id >= 18", "n = 2", "n IS NULL"):
+        brute = ids(pilum.dataset(table), filter=condition, use_scalar_index=False)
+        assert brute
+        assert ids(pilum.dataset(table), filter=condition) == brute
+        assert ids(lance.dataset(table), filter=condition) == brute
+
+
+def test_an_optimization_that_fails_leaves_nothing(table: str) -> None:
+    create_index(Pickling(), table, "id", "BTREE", {})
+    create_index(Pickling(), table, "n", "BTREE", {})
+    before = segments(table)
+    with pytest.raises(RuntimeError, match="no machine"):
+        optimize_indices(Interrupted(1, fail), table, retrain=True)
+    engine = beside(table, lambda one: one.create_scalar_index("n", "BTREE"))
+    with pytest.raises(CommitConflictError):
+        optimize_indices(engine, table, retrain=True)
+    assert len(before.keys() & segments(table)) == 1
+    assert folders(table) == before.keys() | segments(table)
+    with pytest.raises(IndexNotFoundError):
+        optimize_indices(Pickling(), table, ["none"])
+    with pytest.raises(InvalidInputError, match="index_names"):
+        optimize_indices(Pickling(), table, "id_idx")

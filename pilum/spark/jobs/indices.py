@@ -1,11 +1,11 @@
-"""Indices built in Spark tasks: one segment per group of fragments, one commit.
+"""Indices built and optimized in Spark tasks, each with one commit.
 
 Values do not pass through the JVM. Source: `pilum.distributed.indices`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from pilum.distributed.indices import IndexConfig
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 
-__all__ = ["create_index"]
+__all__ = ["create_index", "optimize_indices"]
 
 
 def create_index(
@@ -85,5 +85,46 @@ def create_index(
         fragments_per_task=fragments_per_task,
         job=job,
         journal=journal and table_uri(journal),
+        storage_options=storage_options,
+    )
+
+
+def optimize_indices(
+    spark: SparkSession,
+    uri: str,
+    *,
+    num_indices_to_merge: int | None = None,
+    index_names: Collection[str] | None = None,
+    retrain: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Add rows that are not indexed to the indices, and merge segments, in one task per index.
+
+    Args:
+        spark: The session.
+        uri: Location of the table.
+        num_indices_to_merge: As in `LanceDataset.optimize.optimize_indices`, like the next two.
+        index_names: Names of the indices; by default all that this library can read.
+        retrain: Whether to build the indices again from all rows.
+        storage_options: Settings of the store.
+
+    Returns:
+        The version with the new segments; the latest one if nothing is to be done.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        IndexNotFoundError: If an index does not exist.
+        UnsupportedFeatureError: If an index is named that this library cannot read.
+        CommitConflictError: If a concurrent commit conflicts with this one.
+        InvalidInputError: If an argument is invalid.
+        pyspark.errors.PySparkException: If a task failed in all attempts. The indices are
+            unchanged then.
+    """
+    return indices.optimize_indices(
+        SparkTasks(spark),
+        table_uri(uri),
+        index_names,
+        num_indices_to_merge,
+        retrain=retrain,
         storage_options=storage_options,
     )

@@ -31,10 +31,18 @@ from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.names import index_folder
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["NewIndex", "discard_segments", "merge_segments", "train_segment", "write_merged"]
+__all__ = [
+    "NewIndex",
+    "discard_segments",
+    "ignore_rows",
+    "merge_segments",
+    "train_segment",
+    "write_merged",
+]
 
 
-def _no_rows(num_rows: int) -> None:
+def ignore_rows(num_rows: int) -> None:
+    """Do nothing when rows are read."""
     del num_rows
 
 
@@ -56,7 +64,7 @@ class NewIndex:
     type: IndexType[Any]
     dataset_version: int
     uuid: UUID = field(default_factory=uuid4)
-    on_rows: OnRows = _no_rows
+    on_rows: OnRows = ignore_rows
 
 
 def train_segment(

@@ -13,13 +13,14 @@ merged segments. Source: docs/format/indices.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.table.indices.build import NewIndex, discard_segments, merge_segments
+from pilum.table.indices.build import NewIndex, discard_segments, ignore_rows, merge_segments
 from pilum.table.indices.rows import OnRows, existing_fragments
 from pilum.table.indices.segments import Segment, named_segments, open_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
@@ -72,25 +73,31 @@ def plan_optimization(
 
 
 def run_optimization(
-    snapshot: Snapshot, plans: Sequence[MergePlan], on_rows: OnRows
-) -> tuple[list[IndexSegment], list[IndexSegment]]:
-    """Write the segments of plans.
+    snapshot: Snapshot,
+    plans: Sequence[MergePlan],
+    on_rows: OnRows = ignore_rows,
+    uuids: Iterable[UUID] | None = None,
+) -> list[IndexSegment]:
+    """Write the segments of plans and return them, to be committed.
 
-    Returns:
-        The new segments and those that they replace, to be committed.
+    Args:
+        snapshot: The version.
+        plans: The plans.
+        on_rows: Called while rows are read, with their number.
+        uuids: Names of the folders of the segments; None for new ones.
 
     Raises:
         CorruptFileError: If a file is damaged. After any exception, no file is left.
     """
     new: list[IndexSegment] = []
+    names = iter(uuid4, None) if uuids is None else uuids
     try:
-        for plan in plans:
-            segment = _run(snapshot, plan, on_rows)
-            new.append(segment)
+        for plan, uuid in zip(plans, names, strict=False):
+            new.append(_run(snapshot, plan, on_rows, uuid))
     except BaseException:
         discard_segments(snapshot, new)
         raise
-    return new, [segment.entry for plan in plans for segment in plan.merged]
+    return new
 
 
 def uncovered_fragments(snapshot: Snapshot, found: Sequence[Segment]) -> BitMap:
@@ -109,7 +116,7 @@ def _plan(
     return MergePlan(found, count, fragments) if fragments or count > 1 else None
 
 
-def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows) -> IndexSegment:
+def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> IndexSegment:
     newest = plan.segments[-1]
     path = snapshot.schema.path(newest.field_id)
     assert path is not None  # an index is dropped with its column
@@ -125,7 +132,7 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows) -> IndexSegment:
     if not plan.retrains:
         versions = (one.entry.dataset_version for one in plan.merged)
         dataset_version = min(versions, default=dataset_version)
-    new = NewIndex(newest.name, path, newest.type, dataset_version, on_rows=on_rows)
+    new = NewIndex(newest.name, path, newest.type, dataset_version, uuid, on_rows)
     return merge_segments(snapshot, new, merged, fragments)
 
 

@@ -90,6 +90,10 @@ def test_tasks_build_the_segments_of_an_index(spark: SparkSession, table: str) -
     assert found.to_pydict() == theirs.to_pydict()
     assert folders(table) == set(segments(table))
     assert len(folders(table)) == 3
+    pilum.dataset(table).insert(pa.table({"id": [12, 13], "text": ["word0", "word1"]}))
+    pilum.spark.optimize_indices(spark, table, num_indices_to_merge=9)
+    assert sorted(segments(table).values()) == [[0, 1, 2, 3]] * 2
+    assert ids(lance.dataset(table), "id > 10") == [11, 12, 13]
 
 
 @pytest.mark.reference

@@ -44,6 +44,11 @@ index_type = "zonemap"
 parameters = {{ rows_per_zone = 16 }}
 job = "zones"
 
+[optimize-indices]
+target = "{uri}"
+index_names = ["id_idx"]
+retrain = true
+
 [compact]
 target = "{uri}"
 
@@ -75,6 +80,7 @@ filter = "id >= 3"
     assert run("update-columns")["version"] == run("update-columns")["version"] == 5
     assert run("create-index")["version"] == run("create-index")["version"] == 6
     assert pilum.dataset(uri).stats.index_stats("id_idx")["indices"][0]["rows_per_zone"] == 16
+    assert run("optimize-indices")["version"] == 7
     assert run("compact")["fragments_added"] == 1
     pilum.dataset(uri).drop_index("id_idx")
     assert run("cluster")["fragments_removed"] == 1
