@@ -131,7 +131,9 @@ def jobs(spark: SparkSession, uri: str) -> None:
     pilum.spark.add_columns(spark, uri, {"twice": "id * 2"}, job="twice", commit_every=1)
     pilum.spark.update_columns(spark, uri, {"twice": "twice + 1"}, where="id = 5")
     pilum.spark.replace_columns(spark, uri, {"name": "id"})
-    pilum.spark.create_index(spark, uri, "id", "BTREE", job="by-id", fragments_per_task=1)
+    pilum.spark.create_index(
+        spark, uri, "id", "BTREE", job="by-id", fragments_per_task=1, merge=True
+    )
     assert pilum.spark.compact(spark, uri).fragments_added == 1
     assert pilum.spark.verify(spark, uri, deep=True).is_valid
     pilum.spark.cleanup(spark, uri)
