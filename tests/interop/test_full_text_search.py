@@ -62,7 +62,7 @@ def queries(column: str) -> list[tuple[Any, Any]]:
                 match("lazy dog dog", column),
                 match("runs foxes", column, boost=2.5),
                 match("brown fox", column, operator=both),
-                match("quikc", column, fuzziness=2),
+                match("quicks", column, fuzziness=2),
                 library.PhraseQuery("quick fox", column),
                 library.PhraseQuery("quick fox", column, slop=2),
                 library.BoostQuery(match("fox", column), match("dog", column)),

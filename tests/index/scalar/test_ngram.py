@@ -24,7 +24,7 @@ from pilum.storage.local import LocalStore
 _FILE = "ngram_postings.lance"
 _FRAGMENT = 1 << 32
 _TEXTS = [
-    "Hello world", "ÉCOLE normale", "ﬁnal ﬁfth ½ x", "ab", "", None, "x-y abc", "straße STRASSE",
+    "Hello world", "ÉCOLE naïve", "ﬁnal ﬁfth ½ x", "ab", "", None, "x-y abc", "straße STRASSE",
     "İstanbul", "日本語 abc", "a1b2c3", "\x00\x01abc", "no_trigram_here", "Ωmega 123",
 ]  # fmt: skip
 
