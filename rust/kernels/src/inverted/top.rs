@@ -455,6 +455,16 @@ impl<'a> Sum<'a> {
         let mut table = std::mem::take(&mut self.table);
         table.resize(width * (active.len() + 1), 0.0);
         loop {
+            // The last window reaches to the end of all numbers: go where there are documents.
+            let mut first = END;
+            for &i in &active {
+                first = first.min(self.nodes.get_mut(i).ok_or_else(missing)?.advance(low)?);
+            }
+            if first > high {
+                self.table = table;
+                return Ok(());
+            }
+            low = first;
             let end = low.saturating_add(WINDOW - 1).min(high);
             table.fill(0.0);
             let (sums, lines) = table.split_at_mut(width);
