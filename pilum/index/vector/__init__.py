@@ -1,0 +1,1 @@
+"""Vector indices: approximate search for the nearest vectors."""

@@ -1,0 +1,319 @@
+"""K-means: centroids such that the sum of squared distances of rows to the nearest one is small.
+
+    centroids   rows, in eight rounds: drawn in proportion to the distance to those before
+    repeat      each row goes to its nearest centroid          a matrix product per block of rows
+                each centroid becomes the mean of its rows     sorted by cluster, then summed
+                an empty cluster begins again at a row, which is drawn in proportion to its distance
+    until       the loss, that is the sum, shrinks by less than 1/10,000
+
+Squared distances are |x|² + |c|² - 2 x·c; for the nearest centroid, |x|² does not matter. The loss
+never grows. Centroids can be bound to a form by a projection: to length 1 (then the nearest one has
+the largest inner product), or to bits (then the distance is that of Hamming).
+
+Very many clusters are found in steps: first 16, then the largest is divided into at most 16, and so
+on; at last, all centroids are updated as often as is affordable.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.index.vector.products import product
+from pilum.parallel import num_threads, submit
+
+__all__ = ["Clusters", "Projection", "bits", "directions", "k_means", "many_clusters", "nearest"]
+
+Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Function that returns the centroids that are permitted and nearest to means."""
+
+_STALLED = 1e-4
+_BLOCK_SCORES = 2**18
+_MOST_AT_ONCE = 256
+_BRANCHES = 16
+_ROUNDS = 8
+_MOST_ROWS_OF_CLUSTER = 512
+_FEW_PRODUCTS = 2**22
+"""Multiplications that are not worth a second thread."""
+
+_MOST_PRODUCTS = 4e11
+"""Multiplications that are worth spending on updates of all centroids."""
+
+_FEWEST_UPDATES = 8
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The result of k-means.
+
+    Attributes:
+        centroids: Shape (k, D).
+        numbers: The cluster of each row, of shape (n,).
+        loss: Sum of the squared distances of the rows to their centroids.
+    """
+
+    centroids: NDArray[np.float32]
+    numbers: NDArray[np.intp]
+    loss: float
+
+
+def directions(means: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return means with length 1; those of length 0 stay."""
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1
+    return np.asarray(means / lengths)
+
+
+def bits(means: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the bits, as 0 and 1, that most rows have."""
+    return (means > np.float32(0.5)).astype(np.float32)
+
+
+def nearest(
+    rows: NDArray[np.float32], centroids: NDArray[np.float32], *, has_pool: bool = False
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return the number of the centroid nearest to each row, and the squared distance to it.
+
+    Args:
+        rows: Shape (n, D).
+        centroids: Shape (k, D).
+        has_pool: Whether to use the pool for computing; must be False in a task of that pool.
+    """
+    numbers = np.empty(len(rows), np.intp)
+    distances = np.empty(len(rows), np.float32)
+    norms = np.einsum("ij,ij->i", centroids, centroids)
+    factors = np.ascontiguousarray(centroids.T) * np.float32(-2)
+
+    def find(part: slice) -> None:
+        _find(rows[part], factors, norms, numbers[part], distances[part])
+
+    count = num_threads() if has_pool and len(rows) * centroids.size > _FEW_PRODUCTS else 1
+    bounds = np.linspace(0, len(rows), count + 1).astype(int).tolist()
+    parts = [slice(start, end) for start, end in pairwise(bounds)]
+    tasks = [submit(partial(find, part)) for part in parts[1:]]
+    find(parts[0])
+    for task in tasks:
+        task.result()
+    return numbers, distances
+
+
+def _find(
+    rows: NDArray[np.float32],
+    factors: NDArray[np.float32],
+    norms: NDArray[np.float32],
+    numbers: NDArray[np.intp],
+    distances: NDArray[np.float32],
+) -> None:
+    step = max(64, min(_BLOCK_SCORES // len(norms), len(rows)))
+    block = np.empty((step, len(norms)), np.float32)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        scores = product(part, factors, block[: len(part)])
+        scores += norms
+        best = scores.argmin(axis=1, out=numbers[start : start + step])
+        distances[start : start + step] = scores[np.arange(len(part)), best]
+    distances += np.einsum("ij,ij->i", rows, rows)
+    np.maximum(distances, 0, out=distances)
+
+
+def k_means(
+    rows: NDArray[np.float32],
+    count: int,
+    generator: np.random.Generator,
+    *,
+    projection: Projection | None = None,
+    max_iterations: int = 50,
+    has_pool: bool = False,
+) -> Clusters:
+    """Find clusters.
+
+    Args:
+        rows: Finite vectors, of shape (n, D).
+        count: Number of clusters, at most n.
+        generator: Source of random numbers.
+        projection: Binds centroids to a form; None for none.
+        max_iterations: Most updates of the centroids.
+        has_pool: As for `nearest`.
+    """
+    project = projection or _unchanged
+    centroids = project(rows[_first_rows(rows, count, generator, has_pool)])
+    return _improved(rows, centroids, generator, project, max_iterations, has_pool)
+
+
+def many_clusters(
+    rows: NDArray[np.float32],
+    count: int,
+    generator: np.random.Generator,
+    *,
+    projection: Projection | None = None,
+    max_iterations: int = 50,
+) -> NDArray[np.float32]:
+    """Return the centroids of clusters, of which there can be thousands.
+
+    Uses the pool for computing. There are fewer than requested if there are too few different rows.
+    The arguments are those of `k_means`.
+    """
+    project = projection or _unchanged
+    some = _some(rows, count, generator)
+    affordable = min(int(_MOST_PRODUCTS / (some.size * count)), max_iterations)
+    if count <= _MOST_AT_ONCE or affordable >= min(_FEWEST_UPDATES, max_iterations):
+        updates = max_iterations if count <= _MOST_AT_ONCE else affordable
+        return k_means(
+            some,
+            count,
+            generator,
+            projection=projection,
+            max_iterations=updates,
+            has_pool=True,
+        ).centroids
+    centroids = _divided(rows, count, generator, project, max_iterations)
+    return _improved(rows, centroids, generator, project, affordable, True).centroids
+
+
+def _first_rows(
+    rows: NDArray[np.float32], count: int, generator: np.random.Generator, has_pool: bool
+) -> NDArray[np.intp]:
+    """Return different rows that are far from each other; random ones if few rows differ."""
+    chosen = generator.choice(len(rows), -(-count // _ROUNDS), replace=False)
+    distances = nearest(rows, rows[chosen], has_pool=has_pool)[1]
+    while len(chosen) < count and distances.any():
+        size = min(-(-count // _ROUNDS), count - len(chosen))
+        new = np.setdiff1d(_far_rows(distances, size, generator), chosen)
+        if not len(new):
+            break
+        chosen = np.append(chosen, new)
+        np.minimum(distances, nearest(rows, rows[new], has_pool=has_pool)[1], out=distances)
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    more = generator.choice(others, count - len(chosen), replace=False)
+    return np.append(chosen, more)
+
+
+def _improved(
+    rows: NDArray[np.float32],
+    centroids: NDArray[np.float32],
+    generator: np.random.Generator,
+    project: Projection,
+    max_iterations: int,
+    has_pool: bool,
+) -> Clusters:
+    numbers, distances = nearest(rows, centroids, has_pool=has_pool)
+    best = Clusters(centroids, numbers, _loss(distances))
+    for _ in range(max_iterations):
+        centroids = project(_means(rows, best.centroids, best.numbers))
+        empty = np.flatnonzero(np.bincount(best.numbers, minlength=len(centroids)) == 0)
+        if len(empty) and best.loss > 0:
+            chosen = _far_rows(distances, len(empty), generator)
+            centroids[empty[: len(chosen)]] = project(rows[chosen])
+        numbers, distances = nearest(rows, centroids, has_pool=has_pool)
+        loss = _loss(distances)
+        if loss >= best.loss:
+            break
+        has_stalled = best.loss - loss < _STALLED * loss
+        best = Clusters(centroids, numbers, loss)
+        if has_stalled:
+            break
+    return best
+
+
+def _unchanged(means: NDArray[np.float32]) -> NDArray[np.float32]:
+    return means
+
+
+def _loss(distances: NDArray[np.float32]) -> float:
+    return float(distances.sum(dtype=np.float64))
+
+
+def _means(
+    rows: NDArray[np.float32], centroids: NDArray[np.float32], numbers: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Return the mean of the rows of each cluster; centroids of empty clusters stay."""
+    small = numbers.astype(np.min_scalar_type(len(centroids)))  # few bytes are sorted faster
+    order = np.argsort(small, kind="stable")
+    filled, firsts, sizes = np.unique(small[order], return_index=True, return_counts=True)
+    means = centroids.copy()
+    sums = np.add.reduceat(rows[order], firsts, axis=0)
+    means[filled] = sums / sizes[:, None].astype(np.float32)
+    return means
+
+
+def _far_rows(
+    distances: NDArray[np.float32], count: int, generator: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return rows, each drawn in proportion to its distance; fewer if few have a distance."""
+    sums = np.cumsum(distances, dtype=np.float64)
+    drawn = np.searchsorted(sums, generator.random(count) * sums[-1], side="right")
+    return np.unique(np.minimum(drawn, len(distances) - 1))
+
+
+def _some(
+    rows: NDArray[np.float32], count: int, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Return random rows, at most as many as are useful for a number of clusters."""
+    most = _MOST_ROWS_OF_CLUSTER * count
+    if len(rows) <= most:
+        return rows
+    return rows[np.sort(generator.choice(len(rows), most, replace=False))]
+
+
+def _divided(
+    rows: NDArray[np.float32],
+    count: int,
+    generator: np.random.Generator,
+    project: Projection,
+    max_iterations: int,
+) -> NDArray[np.float32]:
+    """Return centroids of clusters that were found by dividing the largest one repeatedly."""
+    everything = np.arange(len(rows))
+    largest: list[tuple[int, int, NDArray[np.intp]]] = [(-len(rows), 0, everything)]
+    final: list[NDArray[np.float32]] = []
+    centroids = {0: project(rows.mean(axis=0, keepdims=True))[0]}
+    next_number = 1
+    while largest and len(largest) + len(final) < count:
+        size, number, members = heapq.heappop(largest)
+        missing = count - len(largest) - len(final)
+        ways = max(2, min(-size // _BRANCHES, missing, _BRANCHES))
+        parts = _parts(rows, members, ways, generator, project, max_iterations)
+        if len(parts) < 2:
+            final.append(centroids.pop(number))
+            continue
+        del centroids[number]
+        for centroid, own in parts:
+            centroids[next_number] = centroid
+            heapq.heappush(largest, (-len(own), next_number, own))
+            next_number += 1
+    return np.stack([*final, *centroids.values()])
+
+
+def _parts(
+    rows: NDArray[np.float32],
+    members: NDArray[np.intp],
+    ways: int,
+    generator: np.random.Generator,
+    project: Projection,
+    max_iterations: int,
+) -> list[tuple[NDArray[np.float32], NDArray[np.intp]]]:
+    """Divide a cluster into at most `ways`; return their centroids and rows."""
+    if len(members) < ways:
+        return []
+    own = rows[members]
+    found = k_means(
+        _some(own, ways, generator),
+        ways,
+        generator,
+        projection=project,
+        max_iterations=max_iterations,
+        has_pool=True,
+    )
+    numbers, _ = nearest(own, found.centroids, has_pool=True)
+    groups = [members[numbers == part] for part in range(ways)]
+    return [
+        (centroid, group)
+        for centroid, group in zip(found.centroids, groups, strict=True)
+        if len(group)
+    ]
