@@ -1,0 +1,168 @@
+"""Partitions of vectors by their nearest centroid ("inverted file").
+
+    vector 7  ──▶ nearest of the centroids 0 … P-1 ──▶ partition 2
+    query     ──▶ centroids in the order of their distances ──▶ the partitions to search
+
+Source: docs/format/vector-indices.md, "Partitions".
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.index.vector.metrics import Metric
+from pilum.index.vector.vectors import normalized
+
+__all__ = ["IvfModel"]
+
+_BLOCK_BYTES = 16 << 20
+"""Bytes of the distances that are computed together."""
+
+_FEW_ELEMENTS = 1 << 16
+"""So few elements of centroids are subtracted directly; it loses no digits."""
+
+
+class IvfModel:
+    """The centroids of an index.
+
+    Args:
+        centroids: Shape (P, D), of the element type of the column.
+        metric: The metric of the index.
+        loss: The sum of the distances of all indexed vectors to their centroids; None if unknown.
+
+    Attributes:
+        centroids: See above.
+        metric: See above.
+        loss: See above.
+    """
+
+    def __init__(self, centroids: NDArray[Any], metric: Metric, loss: float | None = None) -> None:
+        self.centroids = centroids
+        self.metric = metric
+        self.loss = loss
+
+    @property
+    def num_partitions(self) -> int:
+        """Number of partitions."""
+        return len(self.centroids)
+
+    @property
+    def dimension(self) -> int:
+        """Number of elements of a vector."""
+        return int(self.centroids.shape[1])
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+        wide = 0 if self.wide is self.centroids else self.wide.nbytes
+        return self.centroids.nbytes + wide + 4 * len(self.centroids)
+
+    @cached_property
+    def wide(self) -> NDArray[Any]:
+        """The centroids as contiguous float32; for hamming as uint8."""
+        dtype = np.uint8 if self.metric is Metric.HAMMING else np.float32
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(self.centroids, dtype)
+
+    @cached_property
+    def _norms(self) -> NDArray[np.float32]:
+        """The squared lengths of the centroids."""
+        return np.asarray(np.einsum("ij,ij->i", self.wide, self.wide))
+
+    def assign(self, vectors: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+        """Return the partition of each vector, and its distance to the centroid.
+
+        Args:
+            vectors: Shape (n, D); for cosine, of length 1.
+
+        Returns:
+            Partitions and distances, both of shape (n,). Distances are squared Euclidean ones
+            for l2 and cosine.
+        """
+        partitions = np.empty(len(vectors), np.uint32)
+        distances = np.empty(len(vectors), np.float32)
+        model = _Assignment(self)
+        step = max(_BLOCK_BYTES // (4 * max(self.num_partitions, self.dimension)), 1)
+        for start in range(0, len(vectors), step):
+            block = slice(start, start + step)
+            partitions[block], distances[block] = model.of(vectors[block])
+        return partitions, distances
+
+    def query(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Return a query as it is compared: contiguous, and of length 1 for cosine.
+
+        Args:
+            vector: Shape (D,).
+        """
+        if self.metric is Metric.HAMMING:
+            return np.ascontiguousarray(vector, np.uint8)
+        found = np.ascontiguousarray(vector, np.float32)
+        return normalized(found) if self.metric is Metric.COSINE else found
+
+    def distances(self, query: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the distance of each centroid to a query, shape (P,).
+
+        Args:
+            query: From `query`. Distances are squared Euclidean ones for l2 and cosine.
+        """
+        wide = self.wide
+        if self.metric is Metric.DOT:
+            return np.asarray(1 - wide @ query)
+        if self.metric is Metric.HAMMING:
+            return np.asarray(np.unpackbits(wide ^ query, axis=1).sum(axis=1, dtype=np.float32))
+        if wide.size <= _FEW_ELEMENTS:
+            gaps = wide - query
+            return np.asarray(np.einsum("ij,ij->i", gaps, gaps))
+        found = wide @ query
+        found *= -2
+        found += self._norms
+        found += query @ query
+        return np.asarray(np.maximum(found, 0, out=found))
+
+    def ranked(self, query: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the partitions in the order of their distances to a query, and the distances.
+
+        Args:
+            query: From `query`.
+
+        Returns:
+            Numbers of partitions and their distances, ascending, both of shape (P,).
+        """
+        distances = self.distances(query)
+        order = np.argsort(distances, kind="stable")
+        return order, distances[order]
+
+
+class _Assignment:
+    """The nearest centroids of blocks of vectors, by matrix products."""
+
+    def __init__(self, model: IvfModel) -> None:
+        self._metric = model.metric
+        dtype = np.float64 if model.centroids.dtype == np.float64 else np.float32
+        self._centroids = _elements(model.centroids, model.metric, dtype)
+        self._dtype = dtype
+        self._norms = np.einsum("ij,ij->i", self._centroids, self._centroids)
+
+    def of(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the nearest centroid of each vector, and its distance."""
+        block = _elements(vectors, self._metric, self._dtype)
+        products = block @ self._centroids.T
+        if self._metric is Metric.DOT:
+            nearest = products.argmax(axis=1)
+            return nearest, 1 - products[np.arange(len(block)), nearest]
+        products *= -2
+        products += self._norms
+        nearest = products.argmin(axis=1)
+        gaps = block - self._centroids[nearest]
+        return nearest, np.einsum("ij,ij->i", gaps, gaps)
+
+
+def _elements(vectors: NDArray[Any], metric: Metric, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Return vectors as numbers for products; bits become 0 and 1, whose squared gaps count."""
+    if metric is Metric.HAMMING:
+        return np.unpackbits(vectors, axis=1).astype(dtype)
+    return np.ascontiguousarray(vectors, dtype)

@@ -1,0 +1,174 @@
+"""The interface of a quantizer: how an index stores vectors, and how it compares them to a query.
+
+    plain rows     one code per vector, in row order
+    stored rows    the codes of one partition as auxiliary.idx has them: transposed or packed
+
+Source: docs/format/vector-indices.md, "Quantizers".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.format.row_address import Addresses
+from pilum.index.vector.metrics import Metric
+
+__all__ = ["NO_CANDIDATES", "Candidates", "Columns", "NearestQuery", "Probe", "Quantizer"]
+
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""Columns of auxiliary.idx besides the row references, by name: shape (n, width) or (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A partition to search.
+
+    Attributes:
+        number: Its number.
+        rows: The row reference of each row, uint64.
+        columns: Its codes, as stored.
+        centroid: Its centroid, float32 of shape (D,); uint8 for hamming.
+        allowed: Which rows may be found; None for all of them.
+    """
+
+    number: int
+    rows: Addresses
+    columns: Columns
+    centroid: NDArray[Any]
+    allowed: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NearestQuery:
+    """A checked query.
+
+    Attributes:
+        vector: float32 of shape (D,), not yet normalized; uint8 for hamming.
+        k: Number of candidates that are requested: `k_asked` times the refine factor.
+        k_asked: Number of rows that the caller requested.
+        metric: The metric of the index.
+        minimum_nprobes: Number of partitions that are searched at least.
+        maximum_nprobes: Number that are searched at most; None for no limit.
+        is_fixed: Whether the caller gave the number of partitions; if so, no further ones are
+            searched when there are fewer than `k` candidates.
+        search_effort: Between 0 and 1, instead of a number of partitions; None if not given.
+        ef: Candidates that the search in a graph keeps; None for the default.
+        lower: The minimum distance, inclusive; None for no limit.
+        upper: The maximum distance, exclusive; None for no limit.
+        approx_mode: How rotated codes (RQ) are compared: "fast", "normal" or "accurate".
+    """
+
+    vector: NDArray[Any]
+    k: int
+    k_asked: int
+    metric: Metric
+    minimum_nprobes: int = 1
+    maximum_nprobes: int | None = None
+    is_fixed: bool = False
+    search_effort: float | None = None
+    ef: int | None = None
+    lower: float | None = None
+    upper: float | None = None
+    approx_mode: str = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows that were found, ascending by distance, then by reference.
+
+    Attributes:
+        references: Their row references, uint64.
+        distances: Their distances, float32.
+        num_probed: Number of partitions that were searched.
+    """
+
+    references: Addresses
+    distances: NDArray[np.float32]
+    num_probed: int = 0
+
+
+NO_CANDIDATES = Candidates(np.empty(0, np.uint64), np.empty(0, np.float32))
+
+
+class Quantizer(ABC):
+    """A way to store vectors. Its parameters, such as a codebook, are fixed at training.
+
+    Attributes:
+        name: `FLAT`, `PQ`, `SQ` or `RQ`.
+        metric: The metric of the index.
+        dimension: Number of elements of a vector.
+    """
+
+    name: ClassVar[str]
+    metric: Metric
+    dimension: int
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The columns of auxiliary.idx after the row references."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+
+    @abstractmethod
+    def encode(
+        self, vectors: NDArray[Any], partitions: NDArray[np.uint32], centroids: NDArray[Any]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the codes of vectors as plain rows.
+
+        Args:
+            vectors: Shape (n, D); for cosine, of length 1.
+            partitions: The partition of each, shape (n,).
+            centroids: Shape (P, D).
+        """
+
+    def arranged(self, columns: Columns) -> Columns:
+        """Return the plain rows of one partition as they are stored."""
+        return columns
+
+    def plain(self, columns: Columns) -> Columns:
+        """Return the stored rows of one partition as plain rows: the inverse of `arranged`."""
+        return columns
+
+    @abstractmethod
+    def metadata(self, add_buffer: Callable[[bytes], int]) -> str:
+        """Return the JSON object of `storage_metadata`.
+
+        Args:
+            add_buffer: Adds a global buffer to auxiliary.idx and returns its number.
+        """
+
+    @abstractmethod
+    def nearest(self, probes: Sequence[Probe], query: NearestQuery) -> Candidates:
+        """Return the `query.k` nearest rows of all probes.
+
+        Args:
+            probes: The partitions to search.
+            query: Its vector is of length 1 for cosine.
+        """
+
+    @abstractmethod
+    def decoded(
+        self, columns: Columns, partitions: NDArray[np.uint32], centroids: NDArray[Any]
+    ) -> NDArray[np.float32]:
+        """Return approximate vectors of plain rows, shape (n, D).
+
+        Args:
+            columns: Plain rows.
+            partitions: The partition of each, shape (n,).
+            centroids: Shape (P, D).
+        """
+
+    @abstractmethod
+    def statistics(self) -> dict[str, Any]:
+        """Return the figures of `index_stats` about it, by the reference's names."""
