@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,27 @@ from numpy.typing import NDArray
 from pilum.format.row_address import Addresses
 from pilum.index.vector.metrics import Metric
 
-__all__ = ["NO_CANDIDATES", "Candidates", "Columns", "NearestQuery", "Probe", "Quantizer"]
+__all__ = [
+    "Answer",
+    "Candidates",
+    "Columns",
+    "NearestQuery",
+    "PartitionSearch",
+    "Probe",
+    "Quantizer",
+    "Search",
+    "query_numbers",
+]
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Columns of auxiliary.idx besides the row references, by name: shape (n, width) or (n,)."""
 
+Answer: TypeAlias = tuple[NDArray[np.int64], Addresses, NDArray[np.float32]]
+"""The rows of several queries: where those of each end (one more than queries), the references,
+and their distances; those of a query are in ascending order of distance, then of reference."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Probe:
     """A partition to search.
 
@@ -36,6 +50,7 @@ class Probe:
         columns: Its codes, as stored.
         centroid: Its centroid, float32 of shape (D,); uint8 for hamming.
         allowed: Which rows may be found; None for all of them.
+        queries: The numbers of the queries that search it, uint32; None for all of them.
     """
 
     number: int
@@ -43,6 +58,28 @@ class Probe:
     columns: Columns
     centroid: NDArray[Any]
     allowed: NDArray[np.bool_] | None = None
+    queries: NDArray[np.uint32] | None = None
+
+
+@dataclass(slots=True)
+class Search:
+    """The part of a search that is the same in all partitions.
+
+    Attributes:
+        queries: float32 of shape (b, D), of length 1 for cosine; uint8 for hamming.
+        k: Maximum number of rows for each query.
+        lower: The minimum distance, inclusive; None for no limit.
+        upper: The maximum distance, exclusive; None for no limit.
+        ef: Candidates that the search in a graph keeps; None for the default.
+        approx_mode: How rotated codes (RQ) are compared: "fast", "normal" or "accurate".
+    """
+
+    queries: NDArray[Any]
+    k: int
+    lower: float | None = None
+    upper: float | None = None
+    ef: int | None = None
+    approx_mode: str = "normal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +87,7 @@ class NearestQuery:
     """A checked query.
 
     Attributes:
-        vector: float32 of shape (D,), not yet normalized; uint8 for hamming.
+        vector: float32 of shape (D,), not yet of length 1 for cosine; uint8 for hamming.
         k: Number of candidates that are requested: `k_asked` times the refine factor.
         k_asked: Number of rows that the caller requested.
         metric: The metric of the index.
@@ -94,7 +131,29 @@ class Candidates:
     num_probed: int = 0
 
 
-NO_CANDIDATES = Candidates(np.empty(0, np.uint64), np.empty(0, np.float32))
+class PartitionSearch(Protocol):
+    """A search of partitions: by all codes of a quantizer, or through the graphs of an index."""
+
+    def nearest(
+        self, probes: Sequence[Probe], search: Search, earlier: Answer | None = None
+    ) -> Answer:
+        """Return the `search.k` nearest rows of all probes, for each query.
+
+        Args:
+            probes: The partitions to search.
+            search: The queries and their limits.
+            earlier: Rows that take part in the selection, from partitions searched before.
+
+        Raises:
+            CorruptFileError: If the codes are damaged.
+        """
+
+
+def query_numbers(probe: Probe, num_queries: int) -> NDArray[np.uint32]:
+    """Return the numbers of the queries that search a partition."""
+    if probe.queries is None:
+        return np.arange(num_queries, dtype=np.uint32)
+    return probe.queries
 
 
 class Quantizer(ABC):
@@ -149,13 +208,10 @@ class Quantizer(ABC):
         """
 
     @abstractmethod
-    def nearest(self, probes: Sequence[Probe], query: NearestQuery) -> Candidates:
-        """Return the `query.k` nearest rows of all probes.
-
-        Args:
-            probes: The partitions to search.
-            query: Its vector is of length 1 for cosine.
-        """
+    def nearest(
+        self, probes: Sequence[Probe], search: Search, earlier: Answer | None = None
+    ) -> Answer:
+        """See `PartitionSearch`; one call of a kernel for all partitions and queries."""
 
     @abstractmethod
     def decoded(
