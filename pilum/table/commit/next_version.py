@@ -12,6 +12,7 @@ A commit that lost against another one repeats this. Source: docs/format/table.m
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +24,8 @@ from pilum.table.commit.transaction import Transaction
 from pilum.table.model.base_paths import with_bases
 from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments, GrownFragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
@@ -82,17 +83,35 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
     In a table without stable row ids, those that new fragments came with are removed.
     InvalidInputError is raised if the sequences of a new fragment do not fit its rows.
     """
-    known = {fragment.id: _sequences(fragment) for fragment in before.manifest.fragments}
+    base, fragments = before.manifest.fragments, content.fragments
+    if isinstance(fragments, GrownFragments) and fragments.base is base:
+        new, next_row_id = _assigned(before, content, fragments.new, {})
+        return replace(content, fragments=GrownFragments(base, new), next_row_id=next_row_id)
+    known = {fragment.id: _sequences(fragment) for fragment in base}
+    changed, next_row_id = _assigned(before, content, fragments, known)
+    return replace(content, fragments=Fragments(changed), next_row_id=next_row_id)
+
+
+def _assigned(
+    before: Snapshot,
+    content: Manifest,
+    fragments: Iterable[Fragment],
+    known: Mapping[FragmentId, tuple[StoredSequence | None, ...]],
+) -> tuple[list[Fragment], int]:
+    """Return fragments, of which new and changed ones get ids and versions; and the next free id.
+
+    `known` has the sequences of the fragments that are neither.
+    """
+    next_row_id = content.next_row_id
     if not content.reader_flags & Feature.STABLE_ROW_IDS:
-        plain = (one if one.id in known else _plain(one) for one in content.fragments)
-        return replace(content, fragments=Fragments(plain))
-    next_row_id = max(content.next_row_id, before.manifest.next_row_id)
-    fragments = []
-    for fragment in content.fragments:
+        return [one if one.id in known else _plain(one) for one in fragments], next_row_id
+    next_row_id = max(next_row_id, before.manifest.next_row_id)
+    assigned = []
+    for fragment in fragments:
         if known.get(fragment.id) != _sequences(fragment):
             fragment, next_row_id = _completed(before, fragment, next_row_id)
-        fragments.append(fragment)
-    return replace(content, fragments=Fragments(fragments), next_row_id=next_row_id)
+        assigned.append(fragment)
+    return assigned, next_row_id
 
 
 def _sequences(fragment: Fragment) -> tuple[StoredSequence | None, ...]:

@@ -354,7 +354,8 @@ class _Committer:
             raise no_table(self.store)
         newest = names[-1].version
         try:
-            return continuable(self.store, load_named(self.store, names[-1]).sound())
+            base = load_named(self.store, names[-1], self.transaction.read).sound()
+            return continuable(self.store, base)
         except CorruptFileError:
             whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
             if whole is None:

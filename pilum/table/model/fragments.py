@@ -1,7 +1,12 @@
 """The fragments of a version: an immutable sequence whose elements are built on first use.
 
 A manifest may list very many fragments, of which most readers need few or none. On open, its
-message is only surveyed. A take then builds the fragments that contain its rows, and a scan all.
+message is only surveyed. A take then builds the fragments that contain its rows, and a scan all. A
+commit that adds fragments builds none of the others: it checks them, and copies their messages.
+
+    StoredFragments    those of a manifest that was read
+    GrownFragments     those of a version, followed by new ones
+    Fragments          any others
 """
 
 from __future__ import annotations
@@ -20,13 +25,21 @@ from pilum.format.pb import table_pb2
 from pilum.format.row_address import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import GIVEN_UP, Fragment
-from pilum.table.model.stored_sequence import HIDDEN_IDS
+from pilum.table.model.fragment import GIVEN_UP, DeletionFile, Fragment
+from pilum.table.model.stored_sequence import HIDDEN_IDS, ROW_IDS
 
-__all__ = ["Fragments", "StoredFragments"]
+__all__ = ["Fragments", "GrownFragments", "StoredFragments"]
 
 _Layout = tuple[tuple[FieldId, ...], tuple[int, ...]]
 """The fields of a data file, and their columns."""
+
+_Format = tuple[int, int]
+"""The major and the minor part of a file version."""
+_HIDDEN_COLUMNS = (
+    "spilled_row_ids",
+    "spilled_created_at_versions",
+    "spilled_last_updated_at_versions",
+)
 
 
 class Fragments(Sequence[Fragment]):
@@ -96,6 +109,39 @@ class Fragments(Sequence[Fragment]):
     def are_distinct(self) -> bool:
         """Whether all fragment ids are different."""
         return len(self._by_id) == len(self)
+
+    @property
+    def highest_id(self) -> int:
+        """The highest id of a fragment, -1 if there is none."""
+        return int(self.ids.max(initial=-1))
+
+    @property
+    def formats(self) -> frozenset[_Format]:
+        """The versions of the data files."""
+        return frozenset((file.major, file.minor) for one in self.all() for file in one.files)
+
+    @property
+    def have_deletions(self) -> bool:
+        """Whether a fragment has deleted rows."""
+        return any(one.deletion_file is not None for one in self.all())
+
+    @property
+    def have_row_ids(self) -> bool:
+        """Whether all fragments have stable row ids."""
+        return all(one.row_ids is not None for one in self.all())
+
+    @property
+    def have_hidden_columns(self) -> bool:
+        """Whether a sequence of a fragment is stored as a column of the data files."""
+        return any(one.has_hidden_columns for one in self.all())
+
+    def require_sound(self) -> None:
+        """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
+        self.all()
+
+    def add_to(self, message: table_pb2.Manifest) -> None:
+        """Add the messages of the fragments to that of a manifest."""
+        message.fragments.extend([one.to_proto() for one in self.all()])
 
     def find(self, fragment_id: int) -> Fragment | None:
         """Return the fragment with an id, None if there is none; if two have it, the last one."""
@@ -180,6 +226,61 @@ class StoredFragments(Fragments):
         """Whether the row counts of all fragments were recorded."""
         return self._are_counted
 
+    @cached_property
+    def formats(self) -> frozenset[_Format]:
+        """The versions of the data files.
+
+        All fragments are checked, in a fraction of the time that it takes to build them. Those that
+        are not like others before them are built, so that their damage shows.
+        """
+        self._require_plausible()
+        sound: set[tuple[_Layout, _Format]] = set()
+        with _located(self._where):
+            for message in self._message.fragments:
+                if not message.files:
+                    self._checked(message)
+                for file in message.files:
+                    layout = tuple(file.fields), tuple(file.column_indices)
+                    found = layout, (file.file_major_version, file.file_minor_version)
+                    path = file.path
+                    if found not in sound or not path or "\0" in path or ".." in path:
+                        self._checked(message)
+                        sound.add(found)
+                if message.HasField("deletion_file"):
+                    DeletionFile.from_proto(message.deletion_file)
+        return frozenset(one for _, one in sound)
+
+    @property
+    def have_deletions(self) -> bool:
+        """Whether a fragment has deleted rows."""
+        return bool(self.features & Feature.DELETION_FILES)
+
+    @cached_property
+    def have_row_ids(self) -> bool:
+        """Whether all fragments have stable row ids."""
+        stored = self._message.fragments
+        return all(one.inline_row_ids or one.WhichOneof(ROW_IDS.arm) for one in stored)
+
+    @cached_property
+    def have_hidden_columns(self) -> bool:
+        """Whether a sequence of a fragment is stored as a column of the data files."""
+        flags = self._message.reader_feature_flags | self._message.writer_feature_flags
+        if not flags & (Feature.STABLE_ROW_IDS | Feature.SPILLED_ROW_LINEAGE):
+            return False  # only tables with stable row ids have sequences
+        return any(any(map(one.HasField, _HIDDEN_COLUMNS)) for one in self._message.fragments)
+
+    def require_sound(self) -> None:
+        """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
+        assert self.formats is not None
+
+    def are_of(self, message: table_pb2.Manifest) -> bool:
+        """Return whether they are exactly those of a message."""
+        return self._message is message
+
+    def add_to(self, message: table_pb2.Manifest) -> None:
+        """Add the messages of the fragments to that of a manifest."""
+        message.MergeFrom(table_pb2.Manifest(fragments=self._message.fragments))
+
     def _require_plausible(self) -> None:
         """Check the ids and row counts of all fragments, before they are used or added up."""
         if self._are_plausible:
@@ -221,6 +322,90 @@ class StoredFragments(Fragments):
                 return f"{what} {twice[0]} is listed twice"
         self._sound.add(layout)
         return ""
+
+
+class GrownFragments(Fragments):
+    """The fragments of a version, followed by new ones with higher ids.
+
+    Args:
+        base: The fragments of the version.
+        new: The new ones, by ascending id.
+    """
+
+    def __init__(self, base: Fragments, new: Iterable[Fragment]) -> None:
+        super().__init__()
+        self._all = None
+        self.base = base
+        self.new = Fragments(new)
+
+    def _build(self) -> Iterable[Fragment]:
+        return (*self.base, *self.new)
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.new)
+
+    @overload
+    def __getitem__(self, place: int) -> Fragment: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Fragment, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Fragment | tuple[Fragment, ...]:
+        """Return the fragment at a place in scan order, or those of a slice."""
+        if isinstance(place, slice) or not 0 <= place < len(self):
+            return self.all()[place]
+        first_new = len(self.base)
+        return self.base[place] if place < first_new else self.new[place - first_new]
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of the fragments, int64, shape (n,)."""
+        return np.concatenate((self.base.ids, self.new.ids))
+
+    @cached_property
+    def bounds(self) -> NDArray[np.int64]:
+        """The number of live rows before each fragment, and in total: int64, shape (n + 1,)."""
+        before = self.base.bounds
+        return np.concatenate((before[:-1], before[-1] + self.new.bounds))
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows that are not deleted, as far as it was recorded."""
+        return self.base.num_rows + self.new.num_rows
+
+    @property
+    def are_counted(self) -> bool:
+        """Whether the row counts of all fragments were recorded."""
+        return self.base.are_counted and self.new.are_counted
+
+    @property
+    def formats(self) -> frozenset[_Format]:
+        """The versions of the data files."""
+        return self.base.formats | self.new.formats
+
+    @property
+    def have_deletions(self) -> bool:
+        """Whether a fragment has deleted rows."""
+        return self.base.have_deletions or self.new.have_deletions
+
+    @property
+    def have_row_ids(self) -> bool:
+        """Whether all fragments have stable row ids."""
+        return self.base.have_row_ids and self.new.have_row_ids
+
+    @property
+    def have_hidden_columns(self) -> bool:
+        """Whether a sequence of a fragment is stored as a column of the data files."""
+        return self.base.have_hidden_columns or self.new.have_hidden_columns
+
+    def require_sound(self) -> None:
+        """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
+        self.base.require_sound()
+
+    def add_to(self, message: table_pb2.Manifest) -> None:
+        """Add the messages of the fragments to that of a manifest."""
+        self.base.add_to(message)
+        self.new.add_to(message)
 
 
 def _survey(message: table_pb2.Manifest) -> tuple[Feature, int, bool]:

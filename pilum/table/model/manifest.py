@@ -148,7 +148,7 @@ class Manifest:
     def highest_fragment_id(self) -> int:
         """The highest fragment id ever assigned, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
-        return max([known, *(fragment.id for fragment in self.fragments)])
+        return max(known, self.fragments.highest_id)
 
     @property
     def first_new_field_id(self) -> int:
@@ -158,21 +158,20 @@ class Manifest:
     @property
     def contradiction(self) -> str:
         """Describe how fragments contradict the table or each other, as in some of release 0.16."""
-        if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
+        if not self.fragments.are_distinct:
             return "two fragments have one id"
-        if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
+        flags = self.reader_flags | self.writer_flags
+        if flags & Feature.STABLE_ROW_IDS and not self.fragments.have_row_ids:
             lacking = [str(one.id) for one in self.fragments if one.row_ids is None]
-            if lacking:
-                return f"stable row ids, but not in the fragments {', '.join(lacking[:3])}"
+            return f"stable row ids, but not in the fragments {', '.join(lacking[:3])}"
         if self.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
             return ""
-        files = {(file.major, file.minor) for one in self.fragments for file in one.files}
-        formats = sorted({_format_of_file(*numbers) for numbers in files})
+        formats = sorted({_format_of_file(*numbers) for numbers in self.fragments.formats})
         return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
 
     def sound(self) -> Manifest:
-        """Return the manifest after reading all fragments, which otherwise raise on first use."""
-        self.fragments.all()
+        """Return the manifest after checking all fragments, which otherwise raise on first use."""
+        self.fragments.require_sound()
         return self
 
     def require_continuable(self, where: str) -> None:
@@ -249,7 +248,6 @@ class Manifest:
         """Return the message, without the offsets of the other sections of the file."""
         message = table_pb2.Manifest(
             fields=self.schema.to_proto(),
-            fragments=[fragment.to_proto() for fragment in self.fragments],
             version=self.version,
             schema_metadata=self.schema.metadata_to_proto(),
             reader_feature_flags=self.reader_flags,
@@ -264,6 +262,7 @@ class Manifest:
             branch=self.branch,
             base_paths=[base.to_proto() for base in self.base_paths],
         )
+        self.fragments.add_to(message)
         message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOSECONDS)
         if self.writer_version is not None:
             message.writer_version.library, message.writer_version.version = self.writer_version
@@ -277,9 +276,9 @@ class Manifest:
         both = kept | (Feature.COVERING_INDEX_FIELDS if covering else 0)
         if self.base_paths:
             both |= Feature.BASE_PATHS
-        if any(fragment.deletion_file for fragment in self.fragments):
+        if self.fragments.have_deletions:
             both |= Feature.DELETION_FILES
-        if any(fragment.has_hidden_columns for fragment in self.fragments):
+        if self.fragments.have_hidden_columns:
             both |= Feature.SPILLED_ROW_LINEAGE
         writer = both | (Feature.TABLE_CONFIG if self.config else 0)
         highest = self.max_allocated_field_id

@@ -23,6 +23,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
+from pilum.table.model.fragments import StoredFragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import ManifestName
 
@@ -69,18 +70,25 @@ def is_inlined(transaction: bytes) -> bool:
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
-def load_manifest(store: Store, path: str, version: int | None = None) -> Manifest:
-    """Read a manifest file, which must contain this version, if one is given."""
+def load_manifest(
+    store: Store, path: str, version: int | None = None, known: Manifest | None = None
+) -> Manifest:
+    """Read a manifest file, which must contain this version, if one is given.
+
+    The result is `known` if the file still has exactly its content: what was found out about its
+    fragments then need not be found out again.
+    """
     with _ManifestFile(store, path) as file:
-        manifest = file.manifest()
+        is_known = known is not None and file.has_content_of(known)
+        manifest = known if known is not None and is_known else file.manifest()
     if version not in {None, manifest.version}:
         raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
     return manifest
 
 
-def load_named(store: Store, name: ManifestName) -> Manifest:
-    """Read the manifest of a listed version; the errors are those of `load_manifest`."""
-    return load_manifest(store, name.path, name.version)
+def load_named(store: Store, name: ManifestName, known: Manifest | None = None) -> Manifest:
+    """Read the manifest of a listed version as `load_manifest`."""
+    return load_manifest(store, name.path, name.version, known)
 
 
 def load_message(store: Store, path: str) -> table_pb2.Manifest:
@@ -156,6 +164,17 @@ class _ManifestFile:
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
         return manifest
+
+    def has_content_of(self, known: Manifest) -> bool:
+        """Return whether a manifest was read from the same bytes, and is as it was read."""
+        fragments, message = known.fragments, known.message
+        return (
+            message is not None
+            and isinstance(fragments, StoredFragments)
+            and fragments.are_of(message)
+            and message == self.message
+            and known.index_section == self.index_section(self.message)
+        )
 
     @property
     def _place(self) -> str:

@@ -14,9 +14,11 @@ Source: docs/format/table.md, "Conflicts".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
 from pilum.format.schema import Field, FieldId, Schema
@@ -27,7 +29,7 @@ from pilum.table.model.base_paths import BasePath
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import Fragments
+from pilum.table.model.fragments import Fragments, GrownFragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
@@ -156,12 +158,20 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
 
 def all_by_id(kept: Iterable[Fragment], new: Iterable[Fragment]) -> Fragments:
     """Return the fragments of a table and new ones by ascending id, which must not be taken."""
-    added = tuple(new)
+    added = sorted(new, key=lambda fragment: fragment.id)
+    if isinstance(kept, Fragments) and _are_followed_by(kept, added):
+        return GrownFragments(kept, added)
     fragments = sorted((*kept, *added), key=lambda fragment: fragment.id)
     if len({fragment.id for fragment in fragments}) < len(fragments):
         ids = [fragment.id for fragment in added]
         raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
     return Fragments(fragments)
+
+
+def _are_followed_by(kept: Fragments, added: Sequence[Fragment]) -> bool:
+    """Return whether all ids ascend, so that the kept fragments need not be looked at."""
+    ids = np.concatenate((kept.ids, [fragment.id for fragment in added]))
+    return bool((ids[1:] > ids[:-1]).all())
 
 
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
