@@ -1,27 +1,20 @@
-"""Full-text searches: the query of a scan, and the columns that it adds.
+"""The argument `full_text_query` of a scan.
 
 "quick fox"                                        all columns with a full-text index
 {"query": "quick fox", "columns": ["title"]}       these columns
 MatchQuery("quick fox", "title")                   see `pilum.query`
-
-The result has the column `_score` after the requested columns, unless it is among them.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from pilum.dataset.projection import Projection
 from pilum.errors import InvalidInputError
 from pilum.index.inverted.queries import FullTextQuery, MatchQuery, MultiMatchQuery, PhraseQuery
-from pilum.table.indices.text_search import ELEMENT, SCORE, TextSearch
+from pilum.table.indices.text_search import TextSearch
 
-__all__ = ["scored_columns", "scored_scope", "text_search"]
+__all__ = ["text_search"]
 
 
 def text_search(query: Any, *, is_prefilter: bool) -> TextSearch:
@@ -57,32 +50,3 @@ def _of_columns(text: str, columns: Any) -> FullTextQuery:
     if len(names) == 1 and len(stripped) > 1 and stripped[0] == stripped[-1] == '"':
         return PhraseQuery(stripped[1:-1], names[0])
     return MatchQuery(text, names[0]) if len(names) == 1 else MultiMatchQuery(text, names)
-
-
-def scored_scope(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a projection can name: those of the table, and those of a search."""
-    fields = [pa.field(SCORE, pa.float32()), pa.field(ELEMENT, pa.list_(pa.uint32()))]
-    return pa.schema([*schema, *fields], schema.metadata)
-
-
-def scored_columns(
-    names: tuple[str, ...] | None, projection: Projection | None, *, is_asked: bool
-) -> tuple[tuple[str, ...] | None, Projection | None]:
-    """Return what to read and to compute, with the score if it is missing.
-
-    Args:
-        names: Columns to read; None for all, with the score.
-        projection: Columns to compute.
-        is_asked: Whether the score is left out unless it was requested.
-    """
-    if names is None or (projection is None and SCORE in names) or is_asked:
-        return names, projection
-    warnings.warn(
-        "the columns of this search do not include _score, which is added; a later release will "
-        "leave it out; pass disable_scoring_autoprojection=True to leave it out now",
-        FutureWarning,
-        stacklevel=5,
-    )
-    if projection is not None:
-        projection = replace(projection, kept=(SCORE, *projection.kept))
-    return tuple(dict.fromkeys((*names, SCORE))), projection

@@ -34,11 +34,12 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, str]
 class Projection:
     """A projection that computes columns from those that are read.
 
-    The columns `kept` are passed through after the named expressions.
+    The columns `first` are passed through before the named expressions, `kept` after them.
     """
 
     items: tuple[tuple[str, BoundProjection], ...]
     kept: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -50,16 +51,17 @@ class Projection:
     def schema(self, scanned: pa.Schema) -> pa.Schema:
         """Return the schema of the results of `apply` for batches of the schema `scanned`."""
         computed = [item.field.with_name(name) for name, item in self.items]
-        kept = [scanned.field(name) for name in self.kept]
-        return pa.schema([*computed, *kept], scanned.metadata)
+        first, kept = ([scanned.field(one) for one in some] for some in (self.first, self.kept))
+        return pa.schema([*first, *computed, *kept], scanned.metadata)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Compute the projected columns of one batch."""
-        if not self.items and not self.kept:
+        if not (self.items or self.kept or self.first):
             return batch.select([])
         computed = [item.evaluate(batch) for _, item in self.items]
-        kept = [batch.column(name) for name in self.kept]
-        return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))
+        first, kept = ([batch.column(one) for one in some] for some in (self.first, self.kept))
+        arrays = [*first, *computed, *kept]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(batch.schema))
 
     def table(self, table: pa.Table) -> pa.Table:
         """Compute the projected columns of a table."""

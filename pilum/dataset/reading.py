@@ -71,14 +71,17 @@ class Reading(DatasetBase):
             late_materialization: A hint without effect.
             prefilter: Whether a search looks only at rows that match the filter. Otherwise the
                 filter is tested for the best rows, and fewer than `limit` may remain.
-            disable_scoring_autoprojection: Whether a search leaves `_score` out unless `columns`
-                has it.
+            disable_scoring_autoprojection: Whether a search leaves `_score` or `_distance` out
+                unless `columns` has it.
             use_scalar_index: Whether indices may be used for the filter; True if None. They are
                 used where this is estimated to be faster, and never change the result.
             index_segments: Uuids of the segments of indices that may be used; all if None.
             fast_search: Whether to leave out rows of fragments that the used indices do not cover.
-            nearest: Belongs to vector searches, and is rejected; the same holds for the next
-                arguments.
+            nearest: A search of the nearest vectors: a dict of "column", "q" (a query, or a batch
+                of them) and "k" (10 by default), and of "metric", "nprobes", "minimum_nprobes",
+                "maximum_nprobes", "search_effort", "ef", "refine_factor", "use_index",
+                "distance_range", "query_parallelism" and "approx_mode". The rows are returned
+                with `_distance`, nearest first; of a batch, also with `query_index`.
             full_text_query: Text, a query of `pilum.query`, or a dict of "query" and "columns";
                 the rows are returned with `_score`, best first.
             row_addr_allowlist: Is rejected.
@@ -87,7 +90,7 @@ class Reading(DatasetBase):
         Raises:
             ColumnNotFoundError: If a named column does not exist.
             FilterError: If the filter or a computed column cannot be parsed or bound.
-            UnsupportedFeatureError: If a vector or text search is requested.
+            UnsupportedFeatureError: If `row_addr_allowlist` or `row_addr_blocklist` is given.
             InvalidInputError: If any other argument is invalid.
         """
         keywords: ScanKeywords = {

@@ -3,7 +3,7 @@
     scanner(filter="a > 1", limit=9) ──▶ ScanKeywords ──▶ Scan.of ──▶ LanceScanner
 
 Some keywords are hints, which affect only how a scan runs, never its result. They are accepted and
-checked, but have no effect. Keywords of vector and text searches are rejected by name.
+checked, but have no effect. With a search (`searches.py`), the best rows are returned, in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pilum.table.indices.text_search import TextSearch
+    from pilum.table.indices.searches import Search
 
 __all__ = [
     "BlobHandling",
@@ -48,12 +48,8 @@ BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descr
 
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 _COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buffer_size")
-_SCORE = "_score"
-_SEARCHES = (
-    "nearest",
-    "row_addr_allowlist",
-    "row_addr_blocklist",
-)
+_SEARCHES = ("nearest", "full_text_query")
+_REFUSED = ("row_addr_allowlist", "row_addr_blocklist")
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class Scan:
         with_deleted: Whether to include deleted rows.
         callback: Function that is called with the statistics at the end of each scan.
         indices: The indices that may be used for the filter.
-        search: The full-text search whose rows are read; None for none.
+        search: The search whose rows are read; None for none.
     """
 
     options: ScanOptions
@@ -165,7 +161,7 @@ class Scan:
     with_deleted: bool = False
     callback: Callable[[ScanStatistics], None] | None = None
     indices: IndexUse = ANY_INDEX
-    search: TextSearch | None = None
+    search: Search | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, keywords: ScanKeywords) -> Self:
@@ -178,17 +174,20 @@ class Scan:
             name: value for name, value in keywords.items() if value is not None
         }
         _require_valid(given)
-        options, search = _options(snapshot, given), _search(given)
+        search = _search(snapshot, given)
+        options = _options(snapshot, given, search)
         shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
         names, projection = None, None
-        if (columns := given.get("columns")) is not None:
-            names, projection = _projected(columns, shown.arrow, search, given)
-        elif search is not None:
-            names = (*shown.names, _SCORE)
+        if search is not None:
+            from pilum.dataset.searches import projected
+
+            names, projection = projected(given.get("columns"), shown.arrow, search, given)
+        else:
+            names, projection = project(given.get("columns"), shown.arrow)
         if projection:
             meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
             kept = tuple(name for name, wanted in meta.items() if wanted)
-            projection = replace(projection, kept=kept)
+            projection = replace(projection, kept=(*projection.kept, *kept))
         return cls(
             replace(options, columns=names),
             projection,
@@ -215,9 +214,9 @@ class Scan:
         """Return the schema of what is read with some options, before anything is computed."""
         if self.search is None:
             return scan_schema(snapshot, options)
-        from pilum.table.indices.text_search import search_schema
+        from pilum.table.indices.searches import search_schema
 
-        return search_schema(snapshot, options)
+        return search_schema(snapshot, options, self.search)
 
     def limited(self, num_rows: int) -> Self:
         """Return the same scan, limited to `num_rows` rows."""
@@ -228,9 +227,9 @@ class Scan:
 
 def _require_valid(given: Mapping[str, Any]) -> None:
     """Check keywords that are not None, except those that depend on the version."""
-    for name in _SEARCHES:
-        if given.get(name, False) is not False:
-            raise UnsupportedFeatureError(f"{name}: vectors are not searched yet")
+    for name in _REFUSED:
+        if name in given:
+            raise UnsupportedFeatureError(f"{name}: pass a filter with prefilter=True")
     for name in _COUNTS:
         if name in given:
             require_count(name, given[name], 1)
@@ -246,11 +245,14 @@ def _require_valid(given: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"blob_handling: expected one of {known}, found {blobs!r}")
 
 
-def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
+def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None) -> ScanOptions:
     names = ("filter", "limit", "offset", "batch_size", "fragments")
     filter, limit, offset, batch_size, fragments = map(given.get, names)
+    scope = snapshot.described.arrow
+    if search is not None and not search.is_prefilter:
+        scope = search.scope(scope)
     return ScanOptions(
-        filter=None if filter is None else bind(filter, snapshot.described.arrow),
+        filter=None if filter is None else bind(filter, scope),
         limit=optional_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
         batch_size=optional_count("batch_size", batch_size, 1),
@@ -261,30 +263,12 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
     )
 
 
-def _search(given: Mapping[str, Any]) -> TextSearch | None:
-    if "full_text_query" not in given:
+def _search(snapshot: Snapshot, given: Mapping[str, Any]) -> Search | None:
+    if not any(name in given for name in _SEARCHES):
         return None
-    from pilum.dataset.full_text import text_search  # many processes never search
+    from pilum.dataset.searches import search_of  # many processes never search
 
-    if given.get("include_deleted_rows") or given.get("blob_handling") == "all_binary":
-        raise UnsupportedFeatureError(
-            "full_text_query with include_deleted_rows or blob_handling='all_binary': search "
-            "first, then take the rows by _rowid"
-        )
-    is_prefilter = bool(given.get("prefilter", False))
-    return text_search(given["full_text_query"], is_prefilter=is_prefilter)
-
-
-def _projected(
-    columns: Columns, schema: pa.Schema, search: TextSearch | None, given: Mapping[str, Any]
-) -> tuple[tuple[str, ...] | None, Projection | None]:
-    if search is None:
-        return project(columns, schema)
-    from pilum.dataset.full_text import scored_columns, scored_scope
-
-    names, projection = project(columns, scored_scope(schema))
-    is_asked = bool(given.get("disable_scoring_autoprojection", False))
-    return scored_columns(names, projection, is_asked=is_asked)
+    return search_of(snapshot, given)
 
 
 def _index_use(given: Mapping[str, Any]) -> IndexUse:

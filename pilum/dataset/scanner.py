@@ -106,7 +106,7 @@ class LanceScanner:
         """Yield what is read, before rows are sorted and anything is computed."""
         wanted = self._scan
         if wanted.search is not None:
-            from pilum.table.indices.text_search import search_rows  # few processes search
+            from pilum.table.indices.searches import search_rows  # few processes search
 
             found = search_rows(self._snapshot, self._options, wanted.search, wanted.indices)
             return batches([found], self._options.batch_size or BATCH_ROWS)
@@ -195,7 +195,7 @@ class LanceScanner:
         """Count the rows of the scan, reading only what the filter needs."""
         options = self._scan.options
         if self._scan.search is not None:
-            from pilum.table.indices.text_search import count_found
+            from pilum.table.indices.searches import count_found
 
             return count_found(self._snapshot, options, self._scan.search, self._scan.indices)
         found = max(0, count_rows(self._source, self._selected(options, True)) - options.offset)
@@ -359,12 +359,19 @@ class ScannerBuilder:
         return self._set("prefilter", prefilter)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
-        """Set whether a search leaves `_score` out unless it is requested."""
+        """Set whether a search leaves its score or distance out unless it is requested."""
         return self._set("disable_scoring_autoprojection", disable)
 
-    def nearest(self, *args: Any, **kwargs: Any) -> Self:
-        """Request a vector search, which `to_scanner` rejects."""
-        return self._set("nearest", (args, kwargs))
+    def nearest(self, column: str, q: Any, k: int | None = None, **more: Any) -> Self:
+        """Set the vectors that are searched for.
+
+        Args:
+            column: Name of the column of vectors, or dotted path of a member of a struct.
+            q: The query, or a batch of queries.
+            k: Maximum number of rows for each query; 10 if None.
+            **more: The other keys of the argument `nearest` of `LanceDataset.scanner`.
+        """
+        return self._set("nearest", {"column": column, "q": q, "k": k, **more})
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> Self:
         """Set the full-text query: text, or one of `pilum.query`; text may name its columns."""
@@ -444,6 +451,8 @@ def _steps(snapshot: Snapshot, options: ScanOptions, wanted: Scan) -> Iterator[s
     order = wanted.order_by
     if order:
         yield f"Sort: {', '.join(map(_key, order))}{_window(wanted.options)}"
+    if wanted.search is not None:
+        yield from wanted.search.steps(snapshot, options, wanted.indices)
     manifest, fragments = snapshot.manifest, _fragments(snapshot, options)
     names = ", ".join(wanted.read_schema(snapshot, options).names)
     filter = "" if options.filter is None else f", filter on {', '.join(options.filter.columns)}"
@@ -459,6 +468,8 @@ def _searches(
 ) -> Iterator[str]:
     """Yield the step that searches indices, if there is one."""
     if options.filter is None or wanted.with_deleted or not snapshot.manifest.index_section:
+        return
+    if wanted.search is not None and not wanted.search.is_prefilter:
         return
     from pilum.table.indices.describing import described_coverage, described_plan, described_search
     from pilum.table.indices.selecting import plan_of

@@ -9,19 +9,16 @@ the best rows, so that fewer than the limit may remain. Source: docs/format/indi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedTypeError
-from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
-from pilum.index.answers import RowSet
+from pilum.format.row_address import Addresses
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
 from pilum.index.inverted.columns import SearchPart, TextColumn
@@ -39,18 +36,20 @@ from pilum.index.inverted.queries import (
 )
 from pilum.index.inverted.search import search
 from pilum.index.inverted.tokens import Analyzer
+from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
 from pilum.table.indices.rows import existing_fragments, indexed_column
+from pilum.table.indices.searches import Found, Search, is_match
 from pilum.table.indices.segments import OpenSegment, open_segments, segments
-from pilum.table.indices.use import IndexUse, with_selection
-from pilum.table.read.scan import ScanOptions, scan, scan_schema
+from pilum.table.indices.use import IndexUse
+from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take import take_addresses
 
-__all__ = ["ELEMENT", "SCORE", "TextSearch", "count_found", "search_rows", "search_schema"]
+__all__ = ["ELEMENT", "SCORE", "TextSearch"]
 
 SCORE, ELEMENT = "_score", "_doc_index"
 """Columns of the result: the score, and the place in a list of a document that is an element."""
 
+_OWN = {SCORE: pa.field(SCORE, pa.float32()), ELEMENT: pa.field(ELEMENT, pa.list_(pa.uint32()))}
 _PLAIN = {
     "base_tokenizer": "simple",
     "lower_case": False,
@@ -63,7 +62,7 @@ _PLAIN = {
 
 
 @dataclass(frozen=True)
-class TextSearch:
+class TextSearch(Search):
     """A full-text search.
 
     Attributes:
@@ -74,62 +73,21 @@ class TextSearch:
     query: FullTextQuery | str
     is_prefilter: bool = False
 
+    score = SCORE
 
-def search_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
-    """Return the schema of the rows that `search_rows` returns.
+    @property
+    def own(self) -> Mapping[str, pa.Field]:
+        """See `Search.own`."""
+        return _OWN
 
-    Raises:
-        ColumnNotFoundError: If a column does not exist.
-    """
-    scanned = scan_schema(snapshot, replace(options, columns=_stored(options)))
-    fields = {field.name: field for field in scanned}
-    own = {SCORE: pa.field(SCORE, pa.float32()), ELEMENT: pa.field(ELEMENT, pa.list_(pa.uint32()))}
-    names = options.columns
-    if names is None:
-        names = (*snapshot.schema.names, SCORE)
-    meta = [(ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address)]
-    names = (*names, *(name for name, wanted in meta if wanted and name not in names))
-    return pa.schema([own.get(name) or fields[name] for name in names], scanned.metadata)
+    def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
+        """See `Search.found`."""
+        hits = _Search(snapshot, options, self, use).hits()
+        return Found(hits.references, partial(_column, hits))
 
 
-def search_rows(
-    snapshot: Snapshot, options: ScanOptions, wanted: TextSearch, use: IndexUse
-) -> pa.Table:
-    """Search, and return the rows that were found, best first.
-
-    Args:
-        snapshot: The version.
-        options: Columns, which may include `SCORE` and `ELEMENT`, filter, limit, offset, fragments.
-        wanted: The search.
-        use: Which indices it may use.
-
-    Raises:
-        InvalidInputError: If the query cannot be answered.
-        ColumnNotFoundError: If a column does not exist.
-        CorruptFileError: If a file is damaged.
-    """
-    hits = _Search(snapshot, options, wanted, use).hits()
-    schema = search_schema(snapshot, options)
-    own = {SCORE: pa.array(hits.scores)}
-    if ELEMENT in schema.names:
-        own[ELEMENT] = _elements(hits)
-    stored = [name for name in schema.names if name not in own]
-    table = take_addresses(snapshot, hits.references, stored or [ROW_ADDRESS])
-    if not schema.names:
-        return table.select([])
-    columns = [own[name] if name in own else table[name] for name in schema.names]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def count_found(snapshot: Snapshot, options: ScanOptions, wanted: TextSearch, use: IndexUse) -> int:
-    """Return the number of rows that `search_rows` returns."""
-    return len(_Search(snapshot, options, wanted, use).hits())
-
-
-def _stored(options: ScanOptions) -> tuple[str, ...] | None:
-    if options.columns is None:
-        return None
-    return tuple(name for name in options.columns if name not in {SCORE, ELEMENT})
+def _column(hits: Hits, name: str) -> pa.Array:
+    return pa.array(hits.scores) if name == SCORE else _elements(hits)
 
 
 def _elements(hits: Hits) -> pa.Array:
@@ -159,7 +117,9 @@ class _Search:
         found = found.take(np.arange(len(found))[options.offset :])
         if options.filter is None or self.wanted.is_prefilter:
             return found
-        return found.take(self._is_match(found.references))
+        named = set(options.filter.columns) & set(self.wanted.own)
+        own = {name: _column(found, name) for name in named}
+        return found.take(is_match(self.snapshot, options.filter, found.references, own))
 
     def _query(self) -> FullTextQuery:
         query = self.wanted.query
@@ -228,17 +188,8 @@ class _Search:
         return next(iter(suited or groups), [])
 
     def _parts(self, segment: OpenSegment, index: InvertedIndex) -> list[SearchPart]:
-        is_plain = _is_plain(segment)
-        allowed = _live(self.snapshot, segment, index)
-        if self._matching is not None:
-            if is_plain:
-                own = self._matching
-            else:
-                references = np.unique(index.references)
-                addresses, is_there = segment.addresses(references)
-                own = references[is_there & np.isin(addresses, self._matching)]
-            allowed = RowSet(own) if allowed is None else RowSet(own) & allowed
-        locate = None if is_plain else lambda rows: segment.addresses(rows)[0]
+        allowed = allowed_rows(segment, lambda: index.references, self._matching)
+        locate = None if is_plain(segment) else lambda rows: segment.addresses(rows)[0]
         return [replace(part, locate=locate) for part in index.parts(allowed)]
 
     @cached_property
@@ -251,17 +202,7 @@ class _Search:
         """The addresses of the rows to search; None for all."""
         options = self.options
         filter = options.filter if self.wanted.is_prefilter else None
-        if filter is None and options.fragment_ids is None:
-            return None
-        asked = ScanOptions(
-            columns=(),
-            with_row_address=True,
-            filter=filter,
-            fragment_ids=options.fragment_ids,
-        )
-        rows = scan(self.snapshot, with_selection(self.snapshot, asked, self.use))
-        found = [batch.column(0).to_numpy() for batch in rows]
-        return np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
+        return matching_addresses(self.snapshot, filter, options.fragment_ids, self.use)
 
     def _flat_documents(
         self, path: str, fragments: BitMap, parameters: InvertedParameters
@@ -275,51 +216,3 @@ class _Search:
         for batch in scan(self.snapshot, options):
             rows = pa.RecordBatch.from_arrays(batch.columns, names=[VALUE, REFERENCE])
             yield from documents_of(rows, list_elements=parameters.list_elements)
-
-    def _is_match(self, addresses: Addresses) -> Any:
-        filter = self.options.filter
-        assert filter is not None
-        distinct, back = np.unique(addresses, return_inverse=True)
-        rows = take_addresses(self.snapshot, distinct, filter.columns or [ROW_ID])
-        masks = [filter.mask(batch) for batch in rows.combine_chunks().to_batches()]
-        found = [mask.to_numpy(zero_copy_only=False) for mask in masks]
-        return np.concatenate([np.empty(0, dtype=np.bool_), *found])[back]
-
-
-def _is_plain(segment: OpenSegment) -> bool:
-    """Return whether the index refers to rows by addresses that did not change."""
-    return segment.moved is None and not segment.has_ids
-
-
-def _live(snapshot: Snapshot, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
-    """Return the rows of a segment that still exist, as it refers to them; None for all."""
-    manifest, cache = snapshot.manifest, snapshot.session.indices
-    place = (manifest.version, manifest.transaction_file, segment.segment.entry.uuid)
-    key = (TextSearch, snapshot.store.identity, *place)
-    found: tuple[RowSet | None] | None = cache.get(key)
-    if found is None:
-        rows = _live_rows(snapshot, segment, index)
-        size_bytes = 64 if rows is None else rows.listed.nbytes + 64
-        found = cache.put_if_absent(key, (rows,), size_bytes)
-    return found[0]
-
-
-def _live_rows(snapshot: Snapshot, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
-    deleted = _deleted(snapshot, segment.fragments)
-    if _is_plain(segment) and segment.fragments == segment.segment.entry.fragments:
-        return RowSet(deleted, True) if len(deleted) else None
-    references = np.unique(index.references)
-    addresses, is_live = segment.addresses(references)
-    is_live &= np.isin(fragment_ids_of(addresses), np.array(segment.fragments.to_array(), np.int64))
-    is_live &= ~np.isin(addresses, deleted)
-    return None if is_live.all() else RowSet(references[is_live])
-
-
-def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
-    """Return the addresses of the deleted rows of fragments, ascending."""
-    found = [np.empty(0, dtype=np.uint64)]
-    for fragment in sorted(snapshot.manifest.fragments, key=lambda one: one.id):
-        deletions = snapshot.deletions(fragment) if fragment.id in fragment_ids else None
-        if deletions is not None:
-            found.append(addresses_in(fragment.id, deletions.offsets))
-    return np.concatenate(found)

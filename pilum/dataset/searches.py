@@ -1,0 +1,91 @@
+"""The search of a scan, and the columns that it adds.
+
+    full_text_query ──▶ `_score`           nearest ──▶ `_distance`, and `query_index` of a batch
+
+The column by which rows are ordered comes after the requested columns, unless it is among them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.dataset.projection import Columns, Projection, project
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.table.indices.searches import Search
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["projected", "search_of"]
+
+
+def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
+    """Return the search that the keywords of a scan describe.
+
+    Args:
+        snapshot: The version.
+        given: Keywords that are not None; `nearest` or `full_text_query` is among them.
+
+    Raises:
+        InvalidInputError: If the search is invalid.
+    """
+    name = "nearest" if "nearest" in given else "full_text_query"
+    if "nearest" in given and "full_text_query" in given:
+        raise InvalidInputError(
+            "Cannot have both nearest and full text search: run both, and combine them with "
+            "pilum.query.reciprocal_rank_fusion"
+        )
+    if given.get("include_deleted_rows"):
+        raise InvalidInputError(f"Cannot include deleted rows in a search ({name})")
+    if given.get("blob_handling") == "all_binary":
+        raise UnsupportedFeatureError(
+            f"{name} with blob_handling='all_binary': search first, then take the rows by _rowid"
+        )
+    is_prefilter = bool(given.get("prefilter", False))
+    if name == "nearest":
+        from pilum.dataset.nearest import vector_search  # a process may search texts only
+
+        return vector_search(snapshot, given[name], is_prefilter=is_prefilter)
+    from pilum.dataset.full_text import text_search  # or vectors only
+
+    return text_search(given[name], is_prefilter=is_prefilter)
+
+
+def projected(
+    columns: Columns | None, schema: pa.Schema, search: Search, given: Mapping[str, Any]
+) -> tuple[tuple[str, ...], Projection | None]:
+    """Return what to read and to compute, with the columns that the search adds.
+
+    Args:
+        columns: The requested columns; None for all.
+        schema: The schema of the table.
+        search: The search.
+        given: Keywords of the scan that are not None.
+    """
+    names, projection = project(columns, search.scope(schema))
+    if names is None:
+        return (*search.first, *search.names(schema.names)), None
+    added = search.first
+    is_asked = bool(given.get("disable_scoring_autoprojection", False))
+    if not is_asked and not (projection is None and search.score in names):
+        _warn(search.score)
+        added = (*added, search.score)
+    if projection is not None:
+        first = search.first
+        kept = tuple(name for name in added if name not in first)
+        projection = replace(projection, first=first, kept=kept)
+    first = search.first
+    others = (name for name in (*names, *added) if name not in first)
+    return tuple(dict.fromkeys((*first, *others))), projection
+
+
+def _warn(score: str) -> None:
+    warnings.warn(
+        f"the columns of this search do not include {score}, which is added; a later release will "
+        "leave it out; pass disable_scoring_autoprojection=True to leave it out now",
+        FutureWarning,
+        stacklevel=6,
+    )

@@ -1,0 +1,116 @@
+"""Rows that a search may return: those that are live, and those that match a prefilter.
+
+A segment refers to rows as they were when it was built. Rows that were deleted or updated since
+are left out, and so are rows of fragments that it no longer covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from pyroaring import BitMap
+
+from pilum.expressions.filter import BoundFilter
+from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
+from pilum.index.answers import RowSet
+from pilum.table.indices.segments import OpenSegment
+from pilum.table.indices.use import IndexUse, with_selection
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["allowed_rows", "is_plain", "live_rows", "matching_addresses"]
+
+AllReferences = Callable[[], Addresses]
+"""Function that returns all rows that an index refers to; they may repeat."""
+
+
+def matching_addresses(
+    snapshot: Snapshot,
+    filter: BoundFilter | None,
+    fragment_ids: tuple[int, ...] | None,
+    use: IndexUse,
+) -> Addresses | None:
+    """Return the addresses of the live rows of fragments that match a filter, ascending.
+
+    Args:
+        snapshot: The version.
+        filter: The filter; None for none.
+        fragment_ids: Ids of the fragments; None for all.
+        use: Which indices may be used for the filter.
+
+    Returns:
+        The addresses; None for all rows of the version.
+    """
+    if filter is None and fragment_ids is None:
+        return None
+    asked = ScanOptions(columns=(), with_row_address=True, filter=filter, fragment_ids=fragment_ids)
+    asked = with_selection(snapshot, asked, replace(use, segments=None))
+    found = [batch.column(0).to_numpy() for batch in scan(snapshot, asked)]
+    return np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
+
+
+def allowed_rows(
+    segment: OpenSegment, references: AllReferences, matching: Addresses | None
+) -> RowSet | None:
+    """Return the rows of a segment that may be returned, as it refers to them; None for all.
+
+    Args:
+        segment: The segment.
+        references: Returns all rows that the index refers to.
+        matching: Addresses of the rows to search, ascending; None for all.
+    """
+    allowed = live_rows(segment, references)
+    if matching is None:
+        return allowed
+    if is_plain(segment):
+        own = matching
+    else:
+        known = np.unique(references())
+        addresses, is_there = segment.addresses(known)
+        own = known[is_there & np.isin(addresses, matching)]
+    return RowSet(own) if allowed is None else RowSet(own) & allowed
+
+
+def is_plain(segment: OpenSegment) -> bool:
+    """Return whether the index refers to rows by addresses that did not change."""
+    return segment.moved is None and not segment.has_ids
+
+
+def live_rows(segment: OpenSegment, references: AllReferences) -> RowSet | None:
+    """Return the rows of a segment that still exist, as it refers to them; None for all.
+
+    The result is kept in the session.
+    """
+    snapshot = segment.snapshot
+    manifest, cache = snapshot.manifest, snapshot.session.indices
+    place = (manifest.version, manifest.transaction_file, segment.segment.entry.uuid)
+    key = (live_rows, snapshot.store.identity, *place)
+    found: tuple[RowSet | None] | None = cache.get(key)
+    if found is None:
+        rows = _live_rows(segment, references)
+        size_bytes = 64 if rows is None else rows.listed.nbytes + 64
+        found = cache.put_if_absent(key, (rows,), size_bytes)
+    return found[0]
+
+
+def _live_rows(segment: OpenSegment, references: AllReferences) -> RowSet | None:
+    deleted = _deleted(segment.snapshot, segment.fragments)
+    if is_plain(segment) and segment.fragments == segment.segment.entry.fragments:
+        return RowSet(deleted, True) if len(deleted) else None
+    known = np.unique(references())
+    addresses, is_live = segment.addresses(known)
+    is_live &= np.isin(fragment_ids_of(addresses), np.array(segment.fragments.to_array(), np.int64))
+    is_live &= ~np.isin(addresses, deleted)
+    return None if is_live.all() else RowSet(known[is_live])
+
+
+def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
+    """Return the addresses of the deleted rows of fragments, ascending."""
+    found = [np.empty(0, dtype=np.uint64)]
+    for fragment in sorted(snapshot.manifest.fragments, key=lambda one: one.id):
+        deletions = snapshot.deletions(fragment) if fragment.id in fragment_ids else None
+        if deletions is not None:
+            found.append(addresses_in(fragment.id, deletions.offsets))
+    return np.concatenate(found)

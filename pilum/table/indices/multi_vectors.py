@@ -1,0 +1,43 @@
+"""Distances of rows that have a list of vectors each, from a query of several vectors.
+
+    query vectors   q1 q2
+    row             v1 v2 v3      min(d(q1, v1..v3)) + min(d(q2, v1..v3))
+
+Each vector of the query counts with its distance from the nearest vector of the row, whatever the
+metric is. For cosine and dot this is the number of query vectors less the sum of the greatest
+similarities. Source: docs/format/vector-indices.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.index.vector.metrics import Metric
+from pilum.index.vector.vectors import Matrix
+from pilum.table.indices.distances import distances_of
+
+__all__ = ["list_distances"]
+
+
+def list_distances(
+    vectors: Matrix, rows: NDArray[np.int64], query: Matrix, metric: Metric
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the rows that have a vector, and their distances.
+
+    Args:
+        vectors: The vectors of all rows, shape (n, D).
+        rows: The row of each vector, ascending, shape (n,).
+        query: Shape (t, D).
+        metric: The distance between two vectors.
+
+    Returns:
+        The distinct rows, and float32 distances; NaN where no vector of a row has a distance.
+    """
+    if not len(rows):
+        return rows, np.empty(0, np.float32)
+    starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 1))
+    total = np.zeros(len(starts), np.float32)
+    for own in query:
+        total += np.fmin.reduceat(distances_of(vectors, own, metric), starts)
+    return rows[starts], total

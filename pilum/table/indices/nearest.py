@@ -1,0 +1,118 @@
+"""Search of the rows of a version whose vectors are nearest to a query.
+
+    queries ──▶ ids and distances, nearest first ──▶ postfilter ──▶ offset and limit
+
+Source: docs/format/vector-indices.md, "Queries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.index.vector.metrics import Metric
+from pilum.index.vector.vectors import Matrix
+from pilum.table.indices.exact import ExactQuery, Nearest, VectorColumn, nearest_by_scan
+from pilum.table.indices.searches import Found, Search, is_match
+from pilum.table.indices.use import IndexUse
+from pilum.table.read.scan import ScanOptions
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import addresses_of_ids
+
+__all__ = ["DISTANCE", "QUERY_INDEX", "VectorSearch"]
+
+DISTANCE, QUERY_INDEX = "_distance", "query_index"
+"""Columns of the result: the distance, and in a batch of queries the number of the query."""
+
+_OWN = {DISTANCE: pa.field(DISTANCE, pa.float32())}
+_OWN_OF_BATCH = {**_OWN, QUERY_INDEX: pa.field(QUERY_INDEX, pa.int32(), nullable=False)}
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSearch(Search):
+    """A search of the nearest vectors.
+
+    Attributes:
+        column: The column.
+        queries: In the element type of the column: shape (b, D) or, for lists of vectors,
+            (1, t, D).
+        is_batch: Whether the result has the number of the query that found a row.
+        k: Maximum number of rows for each query.
+        metric: The distance; None for that of the index or, without one, that of the element type.
+        is_prefilter: Whether only rows that match the filter are searched.
+        lower: The minimum distance, inclusive; None for no limit.
+        upper: The maximum distance, exclusive; None for no limit.
+        uses_index: Whether an index may be used.
+    """
+
+    column: VectorColumn
+    queries: Matrix
+    is_batch: bool
+    k: int
+    metric: Metric | None = None
+    is_prefilter: bool = False
+    lower: float | None = None
+    upper: float | None = None
+    uses_index: bool = True
+
+    score = DISTANCE
+
+    @property
+    def own(self) -> Mapping[str, pa.Field]:
+        """See `Search.own`."""
+        return _OWN_OF_BATCH if self.is_batch else _OWN
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """See `Search.first`."""
+        return (QUERY_INDEX,) if self.is_batch else ()
+
+    def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
+        """See `Search.found`."""
+        parts = self._nearest(snapshot, options, use)
+        ids = np.concatenate([one.ids for one in parts])
+        addresses = addresses_of_ids(snapshot, ids)[0] if snapshot.has_stable_row_ids else ids
+        columns = {
+            DISTANCE: np.concatenate([one.distances for one in parts]),
+            QUERY_INDEX: np.repeat(np.arange(len(parts), dtype=np.int32), list(map(len, parts))),
+        }
+        if options.filter is not None and not self.is_prefilter:
+            named = set(options.filter.columns) & set(self.own)
+            own = {name: pa.array(columns[name]) for name in named}
+            kept = np.flatnonzero(is_match(snapshot, options.filter, addresses, own))
+        else:
+            kept = np.arange(len(addresses))
+        stop = None if options.limit is None else options.offset + options.limit
+        kept = kept[options.offset : stop]
+        return Found(addresses[kept], lambda name: pa.array(columns[name][kept]))
+
+    def steps(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Iterator[str]:
+        """See `Search.steps`."""
+        del snapshot, use
+        bounds = "" if self.lower is None else f", distance at least {self.lower:g}"
+        bounds += "" if self.upper is None else f", distance less than {self.upper:g}"
+        queries = f"{len(self.queries)} queries, " if self.is_batch else ""
+        filtered = ""
+        if options.filter is not None:
+            filtered = ", prefilter" if self.is_prefilter else ", postfilter"
+        yield (
+            f"Nearest: {queries}column {self.column.path}, k {self.k}, "
+            f"metric {self._metric.value}{bounds}{filtered}"
+        )
+        yield "ExactSearch: no index is used"
+
+    @property
+    def _metric(self) -> Metric:
+        return self.metric or Metric.default_of(self.column.type.dtype)
+
+    def _nearest(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> list[Nearest]:
+        """Return the nearest rows of each query, before the postfilter."""
+        query = ExactQuery(self.queries, self._metric, self.k, self.lower, self.upper)
+        if use.only_covered:
+            return [Nearest.of((), self.k) for _ in self.queries]
+        filter = options.filter if self.is_prefilter else None
+        asked = ScanOptions(filter=filter, fragment_ids=options.fragment_ids)
+        return nearest_by_scan(snapshot, self.column, query, asked, use)

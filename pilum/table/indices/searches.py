@@ -1,0 +1,186 @@
+"""Searches: queries that return the best rows of a version, with columns of their own.
+
+    query ──▶ addresses of rows, best first, and own columns ──▶ stored columns of these rows
+              `_score`, `_distance`, …
+
+Rows are found by `Search.found`, which applies the filter, the limit and the offset. A prefilter
+restricts the rows that are searched. Otherwise the filter is tested for the rows that were found.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.expressions.filter import BoundFilter
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.row_address import Addresses
+from pilum.table.indices.use import IndexUse
+from pilum.table.read.columns import ScanColumn
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+
+__all__ = [
+    "Found",
+    "Search",
+    "count_found",
+    "is_match",
+    "search_rows",
+    "search_schema",
+]
+
+OwnColumns = Callable[[str], pa.Array]
+"""Function that returns a column of a search by its name."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows that a search found, best first.
+
+    Attributes:
+        addresses: Addresses of the rows, uint64; a row may occur several times.
+        column: Function that returns a column of the search by its name.
+    """
+
+    addresses: Addresses
+    column: OwnColumns
+
+
+class Search(ABC):
+    """A query that returns the best rows of a version.
+
+    Attributes:
+        score: Name of the column by which rows are ordered.
+        is_prefilter: Whether only rows that match the filter are searched.
+    """
+
+    score: ClassVar[str]
+    is_prefilter: bool
+
+    @property
+    @abstractmethod
+    def own(self) -> Mapping[str, pa.Field]:
+        """The columns that it adds, by their names. They replace stored columns of these names."""
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The columns that are always returned, before all others."""
+        return ()
+
+    def names(self, stored: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of all columns, given those of the table."""
+        return (*(name for name in stored if name not in self.own), self.score)
+
+    def scope(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns that a projection can name: those of a table, and its own."""
+        stored = [field for field in schema if field.name not in self.own]
+        return pa.schema([*stored, *self.own.values()], schema.metadata)
+
+    @abstractmethod
+    def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
+        """Return the rows after filter, limit and offset.
+
+        Args:
+            snapshot: The version.
+            options: Filter, limit, offset and fragments apply.
+            use: Which indices it may use.
+
+        Raises:
+            InvalidInputError: If the query cannot be answered.
+            CorruptFileError: If a file is damaged.
+        """
+
+    def steps(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Iterator[str]:
+        """Yield descriptions of the steps of the search, the last step first."""
+        del snapshot, options, use
+        yield from ()
+
+
+def search_schema(snapshot: Snapshot, options: ScanOptions, search: Search) -> pa.Schema:
+    """Return the schema of the rows that `search_rows` returns.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+    """
+    asked = options.columns
+    names = search.names(snapshot.schema.names) if asked is None else asked
+    names = (*search.first, *(name for name in names if name not in search.first))
+    stored = tuple(name for name in names if name not in search.own)
+    scanned = scan_schema(snapshot, replace(options, columns=stored))
+    fields = {field.name: field for field in scanned}
+    meta = [(ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address)]
+    names = (*names, *(name for name, wanted in meta if wanted and name not in names))
+    return pa.schema([search.own.get(name) or fields[name] for name in names], scanned.metadata)
+
+
+def search_rows(
+    snapshot: Snapshot, options: ScanOptions, search: Search, use: IndexUse
+) -> pa.Table:
+    """Search, and return the rows that were found, best first.
+
+    Args:
+        snapshot: The version.
+        options: Columns, which may include those of the search, filter, limit, offset, fragments.
+        search: The search.
+        use: Which indices it may use.
+
+    Raises:
+        InvalidInputError: If the query cannot be answered.
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    found = search.found(snapshot, options, use)
+    schema = search_schema(snapshot, options, search)
+    stored = [name for name in schema.names if name not in search.own]
+    columns = _stored_columns(snapshot, found.addresses, stored)
+    columns |= {name: found.column(name) for name in schema.names if name in search.own}
+    if not schema.names:
+        return take_addresses(snapshot, found.addresses, [ROW_ADDRESS]).select([])
+    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def count_found(snapshot: Snapshot, options: ScanOptions, search: Search, use: IndexUse) -> int:
+    """Return the number of rows that `search_rows` returns."""
+    return len(search.found(snapshot, options, use).addresses)
+
+
+def is_match(
+    snapshot: Snapshot, filter: BoundFilter, addresses: Addresses, own: Mapping[str, pa.Array]
+) -> NDArray[np.bool_]:
+    """Return for each row whether it matches a filter.
+
+    Args:
+        snapshot: The version.
+        filter: The filter, which may name columns of the search.
+        addresses: Addresses of live rows, which may repeat.
+        own: The columns of the search.
+    """
+    stored = [name for name in filter.columns if name not in own]
+    columns = _stored_columns(snapshot, addresses, stored or [ROW_ADDRESS])
+    columns |= {name: own[name] for name in filter.columns if name in own}
+    batches = pa.table(columns).combine_chunks().to_batches()
+    found = [filter.mask(batch).to_numpy(zero_copy_only=False) for batch in batches]
+    return np.concatenate([np.empty(0, dtype=np.bool_), *found])
+
+
+def _stored_columns(
+    snapshot: Snapshot, addresses: Addresses, names: list[str]
+) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """Return columns of rows by their names, which may be dotted paths."""
+    if not names:
+        return {}
+    table = take_addresses(snapshot, addresses, names)
+    if names == table.column_names:
+        return dict(zip(names, table.columns, strict=True))
+    found = {}
+    for name in names:
+        top = name if name in table.column_names else name.split(".")[0]
+        found[name] = ScanColumn(snapshot.described, name).pick(table.column(top))
+    return found
