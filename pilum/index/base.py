@@ -46,6 +46,10 @@ class References(Enum):
     ZONES = "zones"
 
 
+def _without_sample(count: int) -> pa.Array:
+    raise TypeError(f"these rows have no sample, of which {count} are needed")
+
+
 @dataclass(frozen=True)
 class IndexRows:
     """Rows to index.
@@ -55,11 +59,14 @@ class IndexRows:
         batches: Batches of the columns `VALUE` and `REFERENCE`, in the order of fragments and rows;
             deleted rows are left out. Can be consumed once.
         num_rows: Number of rows.
+        sample: Function that reads the values of random rows; of all rows if there are fewer than
+            requested. The same number of them again are the same rows.
     """
 
     type: pa.DataType
     batches: Iterator[pa.RecordBatch]
     num_rows: int
+    sample: Callable[[int], pa.Array] = _without_sample
 
 
 class Index(ABC):

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from pilum.arrays import join_arrays
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.index.answers import RowSet
 from pilum.index.base import REFERENCE, VALUE, IndexRows, References
 from pilum.table.read.columns import ScanColumn
-from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.scan import ScanOptions, scan, scan_table
+from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import addresses_of
 
 __all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
+
+_SEED = 42
 
 OnRows = Callable[[int], None]
 """Function that is called with the number of rows that were read since the last call."""
@@ -63,7 +71,13 @@ def index_rows(
         fragment_ids=tuple(int(one.id) for one in fragments),
     )
     batches = _read(snapshot, options, ROW_ID if has_ids else ROW_ADDRESS, on_rows)
-    return IndexRows(column.arrow.type, batches, sum(one.num_rows for one in fragments))
+    values = ScanOptions(columns=(column.name,), fragment_ids=options.fragment_ids)
+
+    def sample(count: int) -> pa.Array:
+        return _sample(snapshot, values, column.arrow.type, count)
+
+    num_rows = sum(one.num_rows for one in fragments)
+    return IndexRows(column.arrow.type, batches, num_rows, sample)
 
 
 def _read(
@@ -73,3 +87,23 @@ def _read(
         columns = [batch.column(0), batch.column(reference)]
         yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
         on_rows(batch.num_rows)
+
+
+def _sample(snapshot: Snapshot, options: ScanOptions, type: pa.DataType, count: int) -> pa.Array:
+    """Return the values of random live rows, in the order of the rows."""
+    fragments = snapshot.manifest.fragments
+    places = np.flatnonzero(np.isin(fragments.ids, np.array(options.fragment_ids, np.uint64)))
+    sizes = np.diff(fragments.bounds)[places]
+    total = int(sizes.sum())
+    if not total:
+        return pa.array([], type)
+    if count < total:
+        generator = np.random.default_rng(_SEED)
+        chosen = np.sort(generator.choice(total, count, replace=False, shuffle=False))
+        number = np.searchsorted(np.cumsum(sizes), chosen, side="right")
+        skipped = fragments.bounds[places] - (np.cumsum(sizes) - sizes)
+        found = RowSet.of(addresses_of(snapshot, chosen + skipped[number]))
+        covered = BitMap(options.fragment_ids)
+        options = replace(options, selection=Selection(covered, found, True, only_covered=True))
+    column = scan_table(snapshot, options).column(0)
+    return join_arrays(column.chunks, "column to index")
