@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pilum.arrays import has_dictionaries, join_arrays
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.rows import BATCH_ROWS
 from pilum.table.write.align import without_views
@@ -24,6 +25,9 @@ _KINDS = (
     "dict of columns, an iterable of record batches, of data frames or of dicts, or anything with "
     "__arrow_c_stream__"
 )
+
+_SMALL_SHARE = 8
+"""A column with less than this part of the bytes of its batch is copied out of a stream."""
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
@@ -87,8 +91,12 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return _from_pandas(data, schema).to_reader()
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data]).to_reader()
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, pa.RecordBatchReader):
+        return _in_own_memory(data)
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        return _in_own_memory(pa.RecordBatchReader.from_stream(data))
     if _is_pyarrow_dataset(data):
         scanner = data.scanner() if hasattr(data, "scanner") else data
         return scanner.to_reader()
@@ -99,6 +107,31 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_batches(iter(data), schema)
     raise InvalidInputError(f"cannot write {type(data).__name__}; expected {_KINDS}")
+
+
+def _in_own_memory(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream whose small columns do not keep whole batches in memory.
+
+    All columns of a batch that came through the C interface have one owner. A writer keeps the rows
+    of a small column for much longer than those of a large one.
+    """
+    batches = map(_with_copies, reader)
+    return pa.RecordBatchReader.from_batches(reader.schema, batches)
+
+
+def _with_copies(batch: pa.RecordBatch) -> pa.RecordBatch:
+    most = batch.nbytes // _SMALL_SHARE
+    is_small = [
+        column.nbytes < most and not has_dictionaries(column.type) for column in batch.columns
+    ]
+    if not any(is_small):
+        return batch
+    columns = [
+        # Joining arrays copies them, but a single one would be returned as it is.
+        join_arrays([column, column.slice(0, 0)], name) if copies else column
+        for name, column, copies in zip(batch.schema.names, batch.columns, is_small, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _is_pandas(data: Any) -> bool:
