@@ -21,6 +21,7 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import VectorType, require_query
 from pilum.table.indices.exact import VectorColumn
 from pilum.table.indices.nearest import QUERY_INDEX, VectorSearch
+from pilum.table.indices.nearest_plans import Probing
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["NEAREST_KEYS", "vector_search"]
@@ -68,7 +69,6 @@ def vector_search(snapshot: Snapshot, nearest: Any, *, is_prefilter: bool) -> Ve
             "it, or search with one query at a time"
         )
     lower, upper = _distance_range(given.get("distance_range"))
-    _require_probing(given)
     return VectorSearch(
         column=column,
         queries=queries,
@@ -79,6 +79,7 @@ def vector_search(snapshot: Snapshot, nearest: Any, *, is_prefilter: bool) -> Ve
         lower=lower,
         upper=upper,
         uses_index=bool(given.get("use_index", True)),
+        probing=_probing(given),
     )
 
 
@@ -124,8 +125,8 @@ def _metric(name: Any, column: VectorColumn) -> Metric | None:
     return metric
 
 
-def _require_probing(given: Mapping[str, Any]) -> None:
-    """Check the keys that say how much of an index is searched."""
+def _probing(given: Mapping[str, Any]) -> Probing:
+    """Return the keys that say how much of an index is searched."""
     effort = given.get("search_effort")
     if effort is not None and not _is_share(effort):
         raise InvalidInputError(f"search_effort must be finite and in [0, 1], got {effort!r}")
@@ -136,14 +137,21 @@ def _require_probing(given: Mapping[str, Any]) -> None:
     high = high if high is not None else fixed
     if high is not None and low > high:
         raise InvalidInputError("minimum_nprobes must be <= maximum_nprobes")
-    _count(given, "refine_factor", "Refine factor must be 1 or more got {}", 1)
-    _count(given, "ef", "ef must be > 0 but got {}", 1)
     _count(given, "query_parallelism", "query_parallelism must be >= -1, got {}", -1)
-    if given.get("approx_mode", "normal") not in _MODES:
+    mode = given.get("approx_mode", "normal")
+    if mode not in _MODES:
         raise InvalidInputError(
-            f"approx_mode must be one of 'fast', 'normal', or 'accurate', "
-            f"got {given['approx_mode']!r}"
+            f"approx_mode must be one of 'fast', 'normal', or 'accurate', got {mode!r:.80}"
         )
+    return Probing(
+        minimum_nprobes=low,
+        maximum_nprobes=high,
+        is_fixed=fixed is not None,
+        search_effort=None if effort is None else float(effort),
+        ef=_count(given, "ef", "ef must be > 0 but got {}", 1),
+        refine_factor=_count(given, "refine_factor", "Refine factor must be 1 or more got {}", 1),
+        approx_mode=mode,
+    )
 
 
 def _count(given: Mapping[str, Any], name: str, message: str, least: int) -> int | None:

@@ -9,7 +9,7 @@ with NaN and, for cosine, a vector of length 0 or with an infinite element.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,47 +21,14 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, unnested
 from pilum.table.indices.distances import distances_of
 from pilum.table.indices.multi_vectors import list_distances
+from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.use import ANY_INDEX, IndexUse, with_selection
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 
-__all__ = ["ExactQuery", "Nearest", "VectorColumn", "nearest_by_scan", "nearest_of_rows"]
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Rows with their distances: nearest first, at equal distances in the order of their ids.
-
-    Attributes:
-        ids: Row ids, uint64; addresses in tables without stable row ids.
-        distances: float32.
-    """
-
-    ids: Addresses
-    distances: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, parts: Sequence[Nearest], k: int) -> Nearest:
-        """Return the `k` nearest rows of several parts."""
-        if len(parts) == 1 and len(parts[0]) <= k:
-            return parts[0]
-        ids = np.concatenate([np.empty(0, np.uint64), *(one.ids for one in parts)])
-        distances = np.concatenate([np.empty(0, np.float32), *(one.distances for one in parts)])
-        return cls.ordered(ids, distances, k)
-
-    @classmethod
-    def ordered(cls, ids: Addresses, distances: NDArray[np.float32], k: int) -> Nearest:
-        """Return the `k` nearest of some rows in any order."""
-        if len(ids) > k:
-            few = distances <= np.partition(distances, k - 1)[k - 1]
-            ids, distances = ids[few], distances[few]
-        order = np.lexsort((ids, distances))[:k]
-        return cls(ids[order], distances[order])
-
-    def __len__(self) -> int:
-        return len(self.ids)
+__all__ = ["ExactQuery", "VectorColumn", "nearest_by_scan", "refined"]
 
 
 @dataclass(frozen=True)
@@ -148,13 +115,10 @@ class ExactQuery:
         is_kept = ~np.isnan(distances)
         if valid is not None:
             is_kept &= valid
-        if self.lower is not None:
-            is_kept &= distances >= np.float32(self.lower)
-        if self.upper is not None:
-            is_kept &= distances < np.float32(self.upper)
         if not is_kept.all():
             ids, distances = ids[is_kept], distances[is_kept]
-        return Nearest.ordered(ids, distances, self.k)
+        found = Nearest(ids, distances).within(self.lower, self.upper)
+        return Nearest.ordered(found.ids, found.distances, self.k)
 
 
 def nearest_by_scan(
@@ -190,20 +154,30 @@ def nearest_by_scan(
     return best
 
 
-def nearest_of_rows(
-    snapshot: Snapshot, column: VectorColumn, query: ExactQuery, addresses: Addresses
+def refined(
+    snapshot: Snapshot, column: VectorColumn, query: ExactQuery, candidates: Sequence[Addresses]
 ) -> list[Nearest]:
-    """Return the nearest of some rows, for each query.
+    """Return the nearest of some candidates for each query, by their exact distances.
 
     Args:
         snapshot: The version.
         column: The column of vectors.
         query: The queries.
-        addresses: Addresses of live rows, in any order, without repetitions.
+        candidates: Addresses of live rows for each query, in any order.
 
     Raises:
         CorruptFileError: If a file is damaged.
     """
-    table = take_addresses(snapshot, np.sort(addresses), [column.path, ROW_ID])
+    rows = np.unique(np.concatenate(candidates))
+    has_ids = snapshot.has_stable_row_ids
+    table = take_addresses(snapshot, rows, [column.path, ROW_ID] if has_ids else [column.path])
     vectors = ScanColumn(snapshot.described, column.path).pick(table.column(0))
-    return query.nearest(vectors, table.column(1).to_numpy())
+    ids = table.column(1).to_numpy() if has_ids else rows
+    if len(candidates) == 1:
+        return query.nearest(vectors, ids)
+    found = []
+    for number, own in enumerate(candidates):
+        places = rows.searchsorted(own)
+        one = replace(query, queries=query.queries[number : number + 1])
+        found += one.nearest(vectors.take(pa.array(places)), ids[places])
+    return found

@@ -10,14 +10,17 @@ similarities. Source: docs/format/vector-indices.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.distances import distances_of
+from pilum.table.indices.ranking import Nearest
 
-__all__ = ["list_distances"]
+__all__ = ["fused", "list_distances"]
 
 
 def list_distances(
@@ -41,3 +44,24 @@ def list_distances(
     for own in query:
         total += np.fmin.reduceat(distances_of(vectors, own, metric), starts)
     return rows[starts], total
+
+
+def fused(parts: Sequence[Nearest], k: int) -> Nearest:
+    """Return the `k` nearest rows, given the rows that an index found for each vector of a query.
+
+    A row that was not found for a vector counts with the greatest distance that was found for it,
+    as it is at least that far.
+
+    Args:
+        parts: For each vector of the query, the rows of the nearest vectors, which may repeat.
+        k: Maximum number of rows.
+    """
+    ids = np.unique(np.concatenate([part.ids for part in parts]))
+    total = np.zeros(len(ids), np.float32)
+    for part in parts:
+        if not len(part):
+            continue
+        best = np.full(len(ids), part.distances[-1], np.float32)
+        np.minimum.at(best, ids.searchsorted(part.ids), part.distances)
+        total += best
+    return Nearest.ordered(ids, total, k)

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
-from pilum.table.indices.exact import ExactQuery, Nearest, VectorColumn, nearest_by_scan
+from pilum.table.indices.exact import VectorColumn
+from pilum.table.indices.nearest_plans import DEFAULT_PROBING, NearestPlan, Probing
 from pilum.table.indices.searches import Found, Search, is_match
 from pilum.table.indices.use import IndexUse
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take import addresses_of_ids
 
 __all__ = ["DISTANCE", "QUERY_INDEX", "VectorSearch"]
 
@@ -46,6 +46,7 @@ class VectorSearch(Search):
         lower: The minimum distance, inclusive; None for no limit.
         upper: The maximum distance, exclusive; None for no limit.
         uses_index: Whether an index may be used.
+        probing: How much of an index is searched.
     """
 
     column: VectorColumn
@@ -57,6 +58,7 @@ class VectorSearch(Search):
     lower: float | None = None
     upper: float | None = None
     uses_index: bool = True
+    probing: Probing = DEFAULT_PROBING
 
     score = DISTANCE
 
@@ -72,9 +74,9 @@ class VectorSearch(Search):
 
     def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
         """See `Search.found`."""
-        parts = self._nearest(snapshot, options, use)
-        ids = np.concatenate([one.ids for one in parts])
-        addresses = addresses_of_ids(snapshot, ids)[0] if snapshot.has_stable_row_ids else ids
+        plan = self.plan(snapshot, options, use)
+        parts = plan.nearest(self.queries)
+        addresses = plan.addresses(np.concatenate([one.ids for one in parts]))
         columns = {
             DISTANCE: np.concatenate([one.distances for one in parts]),
             QUERY_INDEX: np.repeat(np.arange(len(parts), dtype=np.int32), list(map(len, parts))),
@@ -89,9 +91,25 @@ class VectorSearch(Search):
         kept = kept[options.offset : stop]
         return Found(addresses[kept], lambda name: pa.array(columns[name][kept]))
 
+    def plan(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> NearestPlan:
+        """Return the plan for a version, which can be used for other queries too."""
+        filter = options.filter if self.is_prefilter else None
+        return NearestPlan(
+            snapshot=snapshot,
+            column=self.column,
+            k=self.k,
+            given_metric=self.metric,
+            probing=self.probing,
+            uses_index=self.uses_index,
+            lower=self.lower,
+            upper=self.upper,
+            options=ScanOptions(filter=filter, fragment_ids=options.fragment_ids),
+            use=use,
+        )
+
     def steps(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Iterator[str]:
         """See `Search.steps`."""
-        del snapshot, use
+        plan = self.plan(snapshot, options, use)
         bounds = "" if self.lower is None else f", distance at least {self.lower:g}"
         bounds += "" if self.upper is None else f", distance less than {self.upper:g}"
         queries = f"{len(self.queries)} queries, " if self.is_batch else ""
@@ -100,19 +118,6 @@ class VectorSearch(Search):
             filtered = ", prefilter" if self.is_prefilter else ", postfilter"
         yield (
             f"Nearest: {queries}column {self.column.path}, k {self.k}, "
-            f"metric {self._metric.value}{bounds}{filtered}"
+            f"metric {plan.metric.value}{bounds}{filtered}"
         )
-        yield "ExactSearch: no index is used"
-
-    @property
-    def _metric(self) -> Metric:
-        return self.metric or Metric.default_of(self.column.type.dtype)
-
-    def _nearest(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> list[Nearest]:
-        """Return the nearest rows of each query, before the postfilter."""
-        query = ExactQuery(self.queries, self._metric, self.k, self.lower, self.upper)
-        if use.only_covered:
-            return [Nearest.of((), self.k) for _ in self.queries]
-        filter = options.filter if self.is_prefilter else None
-        asked = ScanOptions(filter=filter, fragment_ids=options.fragment_ids)
-        return nearest_by_scan(snapshot, self.column, query, asked, use)
+        yield from plan.steps()

@@ -169,7 +169,7 @@ class OpenSegment:
             CorruptFileError: If a file is damaged.
         """
         found = self.index.search(query)
-        self._count_bytes()
+        self.count_bytes()
         return None if found is None else self.answer(found)
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
@@ -179,7 +179,7 @@ class OpenSegment:
             CorruptFileError: If a file is damaged.
         """
         found = self.index.pairs(values)
-        self._count_bytes()
+        self.count_bytes()
         if found is None:
             return None
         addresses, is_there = self.addresses(found[1])
@@ -197,7 +197,7 @@ class OpenSegment:
             CorruptFileError: If a file is damaged.
         """
         self.index.prewarm()
-        self._count_bytes()
+        self.count_bytes()
 
     def part(self, references: References) -> Part[Any]:
         """Return the segment for a merge, without rows outside of the covered fragments.
@@ -237,7 +237,7 @@ class OpenSegment:
         """Whether its references are stable row ids, which are no addresses."""
         return self.segment.references is References.ROW_IDS
 
-    def _count_bytes(self) -> None:
+    def count_bytes(self) -> None:
         """Update the size in the cache: an index reads parts of its files when it needs them."""
         cache = self.snapshot.session.indices
         cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)

@@ -1,0 +1,191 @@
+"""The index that answers a search of nearest vectors: its segments, and the candidates in them.
+
+    the first entry of the manifest for the column ──▶ all segments of its name ──▶ candidates
+
+Other indices of the column are never used. Rows of a segment that were deleted or updated are left
+out, and those that moved are found at their new place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from pyroaring import BitMap
+
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.row_address import Addresses, fragment_ids_of, rows_of
+from pilum.index.answers import RowSet
+from pilum.index.vector.ivf import IvfModel
+from pilum.index.vector.metrics import Metric
+from pilum.index.vector.quantizer import Candidates, NearestQuery
+from pilum.index.vector.vectors import Matrix
+from pilum.table.indices.live import allowed_rows
+from pilum.table.indices.multi_vectors import fused
+from pilum.table.indices.ranking import Nearest
+from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.use import IndexUse
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["SearchedIndex", "VectorSegments", "vector_segments"]
+
+_MORE_OF_LISTS = 10
+"""How many times more rows are searched for each vector of a query for lists of vectors."""
+
+
+@runtime_checkable
+class SearchedIndex(Protocol):
+    """The interface of an open segment of an index of vectors."""
+
+    @property
+    def model(self) -> IvfModel:
+        """The centroids, and the metric of the index."""
+
+    def references(self) -> Addresses:
+        """Return all rows that it refers to; they may repeat."""
+
+    def nearest_batch(
+        self, vectors: Matrix, query: NearestQuery, allowed: RowSet | None = None
+    ) -> list[Candidates]:
+        """Return the rows nearest to each of several queries, as the index refers to them.
+
+        Args:
+            vectors: The queries, shape (b, D).
+            query: Everything else about them; its vector is not used.
+            allowed: The rows that may be returned; None for all.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSegments:
+    """The open segments of one index of vectors; at least one.
+
+    Attributes:
+        segments: The segments with their content.
+        fragments: The existing fragments that they cover.
+    """
+
+    segments: tuple[tuple[OpenSegment, SearchedIndex], ...]
+    fragments: BitMap
+
+    @property
+    def name(self) -> str:
+        """The name of the index."""
+        return self.segments[0][0].name
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the index."""
+        return self.segments[0][1].model.metric
+
+    def allowed(self, matching: Addresses | None) -> list[RowSet | None]:
+        """Return for each segment the rows that may be returned; None for all.
+
+        Args:
+            matching: Addresses of the rows to search, ascending; None for all.
+        """
+        return [
+            allowed_rows(segment, index.references, matching) for segment, index in self.segments
+        ]
+
+    def nearest(
+        self, vectors: Matrix, query: NearestQuery, allowed: Sequence[RowSet | None]
+    ) -> list[Nearest]:
+        """Return the `query.k` nearest rows of all segments, for each query.
+
+        Args:
+            vectors: The queries, shape (b, D).
+            query: Everything else about them.
+            allowed: From `allowed`.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        parts: list[list[Nearest]] = [[] for _ in vectors]
+        for (segment, index), rows in zip(self.segments, allowed, strict=True):
+            found = index.nearest_batch(vectors, query, rows)
+            segment.count_bytes()
+            for part, one in zip(parts, found, strict=True):
+                part.append(Nearest(_ids(segment, one.references), one.distances))
+        return [Nearest.of(part, query.k) for part in parts]
+
+    def nearest_lists(
+        self, vectors: Matrix, query: NearestQuery, allowed: Sequence[RowSet | None]
+    ) -> Nearest:
+        """Return the nearest lists of vectors, by the estimate of `fused`.
+
+        Args:
+            vectors: The vectors of the query, shape (t, D).
+            query: The limits.
+            allowed: From `allowed`.
+        """
+        more = replace(query, k=query.k * _MORE_OF_LISTS, lower=None, upper=None)
+        found = fused(self.nearest(vectors, more, allowed), query.k)
+        return found.within(query.lower, query.upper)
+
+
+def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegments | None:
+    """Return the segments that answer searches of a column; None if it has no usable index.
+
+    Args:
+        snapshot: The version.
+        path: The column.
+        use: Which segments may be used.
+
+    Raises:
+        InvalidInputError: If a segment that is named does not belong to the column.
+        CorruptFileError: If an entry of the manifest is damaged.
+    """
+    found = list(_opened(snapshot, path))
+    found = [one for one in found if one[0].name == found[0][0].name]
+    if use.segments is not None:
+        uuids = {segment.segment.entry.uuid for segment, _ in found}
+        if not use.segments or use.segments - uuids:
+            raise InvalidInputError(
+                f"index_segments: expected uuids of segments of the vector index of column "
+                f"{path!r}, which has {sorted(uuids)}; found {sorted(use.segments)}"
+            )
+        found = [one for one in found if one[0].segment.entry.uuid in use.segments]
+    if not found:
+        return None
+    fragments = BitMap().union(*(segment.fragments for segment, _ in found))
+    return VectorSegments(tuple(found), fragments)
+
+
+def _opened(snapshot: Snapshot, path: str) -> Iterator[tuple[OpenSegment, SearchedIndex]]:
+    if not snapshot.manifest.index_section:
+        return
+    for segment in open_segments(snapshot, path):
+        if isinstance(segment.index, SearchedIndex):
+            yield segment, segment.index
+
+
+def _ids(segment: OpenSegment, references: Addresses) -> Addresses:
+    """Return the ids of rows, given how a segment refers to them."""
+    if segment.has_ids:
+        return references
+    addresses = references if segment.moved is None else segment.moved(references)[0]
+    _require_rows(segment, addresses)
+    return addresses
+
+
+def _require_rows(segment: OpenSegment, addresses: Addresses) -> None:
+    """Raise CorruptFileError if an index names rows that do not exist."""
+    if not len(addresses):
+        return
+    numbers, rows = fragment_ids_of(addresses), rows_of(addresses)
+    sizes = dict(zip(segment.fragments, segment.segment.sizes, strict=True))
+    if len(sizes) == 1:
+        [(number, size)] = sizes.items()
+        is_sound = bool((numbers == number).all()) and int(rows.max()) < size
+    else:
+        is_sound = all(
+            row < sizes.get(number, 0)
+            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
+        )
+    if not is_sound:
+        raise CorruptFileError(
+            "the index names rows that do not exist",
+            f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
+        )
