@@ -9,6 +9,7 @@ Layer: TypeAlias = tuple[int, Bytes | None, int, NDArray[np.int32] | None]
 Columns: TypeAlias = tuple[list[NDArray[np.generic]], int, list[Layer]]
 Offsets: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 Levels: TypeAlias = NDArray[np.uint16]
+_SelectStep: TypeAlias = str | tuple[str] | list[tuple[int, int]]
 Step: TypeAlias = tuple[tuple[Bytes, int] | None, int, tuple[NDArray[np.int64], int, int] | None]
 
 class Plan:
@@ -205,6 +206,15 @@ def decode_json(
 def json_values(
     offsets: Offsets, data: Bytes, validity: Bytes | None, path: Sequence[int | str]
 ) -> tuple[Bytes, NDArray[np.uint64], NDArray[np.int64], Bytes]: ...
+def json_select(
+    offsets: Offsets, data: Bytes, validity: Bytes | None, path: Sequence[_SelectStep]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], Bytes]: ...
+def json_array_lengths(
+    offsets: Offsets, data: Bytes, validity: Bytes | None, path: Sequence[_SelectStep]
+) -> NDArray[np.int64]: ...
+def json_array_contains(
+    offsets: Offsets, data: Bytes, validity: Bytes | None, path: Sequence[_SelectStep], text: str
+) -> NDArray[np.bool_]: ...
 def hash_fixed(data: Bytes, width: int) -> NDArray[np.uint64]: ...
 def hash_strings(offsets: Offsets, data: Bytes) -> NDArray[np.uint64]: ...
 def bloom_filters(hashes: NDArray[np.uint64], bounds: NDArray[np.int64], size: int) -> Bytes: ...

@@ -29,6 +29,7 @@ from pilum.expressions.coerce import (
 from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
 from pilum.expressions.functions import ALIASES, FUNCTIONS, Kind
+from pilum.expressions.lists import is_list
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -73,6 +74,9 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
 """The results for an empty list of constants: as in the reference, also where a list is null."""
+
+_WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp"})
+"""Functions that SQL calls without parentheses; a column of the name comes first."""
 
 _MEANT = {
     "filter": "a filter is SQL or a pyarrow expression",
@@ -201,7 +205,14 @@ class _Binder:
 
     def _column(self, node: Column) -> Typed:
         """Return a column for use in an expression, as values instead of their dictionary."""
-        found = self.column(node)
+        name = node.path[0].lower()
+        if name in _WITHOUT_PARENTHESES and node.path == (node.path[0],) and not node.quoted:
+            try:
+                found = self.column(node)
+            except ColumnNotFoundError:
+                return self.bind(Call(name, ()))
+        else:
+            found = self.column(node)
         if not pt.is_dictionary(found.type):
             return found
         return Typed(found.node, found.type.value_type)
@@ -245,7 +256,7 @@ class _Binder:
         return Typed(Distinct(left, right), pa.bool_())
 
     def _aligned(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
-        one, other = align([self.bind(left), self.bind(right)])
+        one, other = _meet(self.bind(left), self.bind(right))
         return one.node, other.node
 
     def _connector(self, node: And | Or) -> Typed:
@@ -277,10 +288,11 @@ class _Binder:
             return Typed(InSet(operand.node, values, has_null=False), pa.bool_())
         items = [self.bind(item) for item in node.items]
         for item in {item.type: item for item in items}.values():
-            align([operand, item])  # only to reject values that cannot be compared
+            _meet(operand, item)  # only to reject values that cannot be compared
         constants = [item.node.value for item in items if isinstance(item.node, Constant)]
-        if len(constants) < len(items) or isinstance(operand.node, Constant):
-            equals = [align([operand, item]) for item in items]
+        is_plain = len(constants) == len(items) and not is_list(operand.type)
+        if not is_plain or isinstance(operand.node, Constant):
+            equals = [_meet(operand, item) for item in items]
             return Typed(Or(tuple(Compare("=", a.node, b.node) for a, b in equals)), pa.bool_())
         return Typed(in_set(operand, constants), pa.bool_())
 
@@ -326,10 +338,23 @@ class _Binder:
             return Typed(Constant(_EMPTY_LISTS[name]), pa.bool_())
         if function.aligned and arguments:
             arguments = align(arguments)
-        if function.kinds[0] is Kind.ITEMS and function.kind(1) is not Kind.INTEGER:
+        if function.kinds[:1] == (Kind.ITEMS,) and function.kind(1) is not Kind.INTEGER:
             arguments = list_operands(*arguments) if len(arguments) == 2 else arguments
         bound = Call(name, tuple(argument.node for argument in arguments))
         return Typed(bound, _result_type(bound, [argument.type for argument in arguments]))
+
+
+def _meet(left: Typed, right: Typed) -> list[Typed]:
+    """Convert the sides of a comparison to one type; of lists, the items."""
+    if is_list(left.type) and (is_list(right.type) or pt.is_null(right.type)):
+        return list_operands(left, _as_list(right, left.type))
+    if is_list(right.type) and pt.is_null(left.type):
+        return list_operands(_as_list(left, right.type), right)
+    return align([left, right])
+
+
+def _as_list(side: Typed, arrow: pa.DataType) -> Typed:
+    return Typed(cast_to(side, arrow), arrow) if pt.is_null(side.type) else side
 
 
 def _plain_items(node: InList, arrow: pa.DataType) -> pa.Array | None:
@@ -387,8 +412,10 @@ def _argument(name: str, argument: Typed, kind: Kind) -> Typed:
         argument = Typed(cast_to(argument, pa.float64()), pa.float64())
     if kind in {Kind.TEXT, Kind.TEXT_OR_BINARY}:
         argument = _text(argument)
+    if kind is Kind.JSON and pt.is_null(argument.type):
+        argument = Typed(cast_to(argument, pa.large_binary()), pa.large_binary())
     is_constant = isinstance(argument.node, Constant)
-    constant = kind not in {Kind.CONSTANT_TEXT, Kind.MEMBER} or is_constant
+    constant = kind not in {Kind.CONSTANT_TEXT, Kind.MEMBER, Kind.PLAIN} or is_constant
     if not (constant and kind.accepts(argument.type)):
         raise FilterError(f"{name} takes {kind.value}, not {argument.type}")
     return argument

@@ -20,6 +20,7 @@ from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare
 from pilum.expressions.functions import FUNCTIONS, Datum
+from pilum.expressions.lists import compare_lists, is_list
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -142,13 +143,17 @@ def _negative(node: Negative, batch: pa.RecordBatch) -> Datum:
 
 
 def _compare(node: Compare, batch: pa.RecordBatch) -> Datum:
-    return compare(node.operator, evaluate(node.left, batch), evaluate(node.right, batch))
+    return _compared(node.operator, evaluate(node.left, batch), evaluate(node.right, batch))
+
+
+def _compared(operator: str, left: Datum, right: Datum) -> Datum:
+    return (compare_lists if is_list(left.type) else compare)(operator, left, right)
 
 
 def _distinct(node: Distinct, batch: pa.RecordBatch) -> Datum:
     left, right = evaluate(node.left, batch), evaluate(node.right, batch)
     one_is_null = pc.xor(pc.is_null(left), pc.is_null(right))
-    return pc.or_(one_is_null, pc.fill_null(compare("<>", left, right), FALSE))
+    return pc.or_(one_is_null, pc.fill_null(_compared("<>", left, right), FALSE))
 
 
 def _and(node: And, batch: pa.RecordBatch) -> Datum:

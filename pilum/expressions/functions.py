@@ -7,6 +7,7 @@ Source: docs/format/filters.md.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
-from pilum.expressions import json_values, lists
+from pilum.expressions import json_selection, json_values, lists, words
 from pilum.expressions.coerce import parse_temporal
 from pilum.expressions.compare import compare
 from pilum.expressions.types import FALSE, is_binary, is_number, is_text, scalar_of
@@ -38,11 +39,13 @@ class Kind(Enum):
     DATE = "a date or timestamp"
     LIST = "a list"
     ITEMS = "a list that is not a map"
-    MOMENT = "an integer, text, a date or timestamp"
+    DAY = "an integer, text, a date or timestamp"
+    MOMENT = "a number, text, a date or timestamp"
     INTEGER = "an integer"
     JSON = "JSON"
     MEMBER = "a name or number as a constant"
     CONSTANT_TEXT = "a text constant"
+    PLAIN = "a text, number or boolean as a constant"
     ANY = "anything"
 
     def accepts(self, arrow: pa.DataType) -> bool:
@@ -63,13 +66,17 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
         or pt.is_map(arrow)
     ),
     Kind.ITEMS: lists.is_list,
-    Kind.MOMENT: lambda arrow: bool(
+    Kind.DAY: lambda arrow: bool(
         pt.is_integer(arrow) or is_text(arrow) or pt.is_date(arrow) or pt.is_timestamp(arrow)
+    ),
+    Kind.MOMENT: lambda arrow: bool(
+        is_number(arrow) or is_text(arrow) or pt.is_date(arrow) or pt.is_timestamp(arrow)
     ),
     Kind.INTEGER: pt.is_integer,
     Kind.JSON: pt.is_large_binary,
     Kind.MEMBER: lambda arrow: is_text(arrow) or bool(pt.is_integer(arrow)),
     Kind.CONSTANT_TEXT: is_text,
+    Kind.PLAIN: lambda arrow: is_text(arrow) or is_number(arrow) or bool(pt.is_boolean(arrow)),
     Kind.ANY: lambda arrow: True,
 }
 
@@ -184,7 +191,34 @@ def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
     name = _option(part).lower()
     if name not in _DATE_PARTS:
         raise FilterError(f"date_part: expected one of {', '.join(_DATE_PARTS)}, not {name!r}")
-    return _DATE_PARTS[name](moment).cast(pa.int32())
+    found = _DATE_PARTS[name](moment)
+    return found if name in _WIDE_PARTS else found.cast(pa.int32())
+
+
+def _epoch(moment: Datum) -> Datum:
+    """Return the seconds since 1970, as a double."""
+    if pt.is_date(moment.type):
+        moment = moment.cast(pa.timestamp("s"))
+    units = pc.cast(moment.cast(pa.int64()), pa.float64(), safe=False)
+    return pc.divide(units, scalar_of(float(_UNITS_PER_SECOND[moment.type.unit])))
+
+
+def _nanoseconds(moment: Datum) -> Datum:
+    thousand = scalar_of(1000)
+    return pc.add(pc.multiply(_microseconds(moment), thousand), pc.nanosecond(moment))
+
+
+def _now() -> Datum:
+    moment = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    return scalar_of(moment, pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+
+
+def _today() -> Datum:
+    return scalar_of(datetime.datetime.now(datetime.UTC).date(), pa.date32())
+
+
+def _contains_tokens(text: Datum, wanted: pa.Scalar) -> Datum:
+    return words.contains(text, words.words_of(_option(wanted)))
 
 
 def _milliseconds(moment: Datum) -> Datum:
@@ -210,6 +244,10 @@ def _to_timestamp(unit: str, integers: str) -> Function:
     """Return a function that converts to timestamps; integers count seconds or parts of them."""
 
     def convert(moment: Datum) -> Datum:
+        if is_number(moment.type) and not pt.is_integer(moment.type):
+            seconds = unit == "ns" and integers == "s"  # only this one keeps fractions
+            moment = _whole(moment, _UNITS_PER_SECOND[unit] if seconds else 1)
+            return moment.cast(pa.timestamp(unit))
         if pt.is_integer(moment.type):
             return moment.cast(pa.int64()).cast(pa.timestamp(integers)).cast(pa.timestamp(unit))
         if isinstance(moment, pa.StringScalar) and moment.is_valid:
@@ -223,12 +261,20 @@ def _to_timestamp(unit: str, integers: str) -> Function:
     return Function(convert, (Kind.MOMENT,))
 
 
+def _whole(number: Datum, factor: int) -> Datum:
+    """Return the product of numbers and a factor as integers, without its fraction."""
+    product = pc.multiply(pc.cast(number, pa.float64()), scalar_of(float(factor)))
+    return pc.trunc(product).cast(pa.int64())
+
+
 def _to_date(moment: Datum) -> Datum:
     if pt.is_integer(moment.type):
         return moment.cast(pa.int32()).cast(pa.date32())
     return moment.cast(pa.date32())
 
 
+_UNITS_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+_WIDE_PARTS = frozenset({"epoch", "nanosecond"})
 _TRUNCATED_TO = (
     "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter",
     "year",
@@ -243,6 +289,9 @@ _DATE_PARTS: dict[str, Callable[..., Datum]] = {
     "second": pc.second,
     "millisecond": _milliseconds,
     "microsecond": _microseconds,
+    "nanosecond": _nanoseconds,
+    "epoch": _epoch,
+    "isoyear": pc.iso_year,
     "week": pc.iso_week,
     "doy": pc.day_of_year,
     "dow": lambda moment: pc.day_of_week(moment, week_start=7),
@@ -256,6 +305,7 @@ _REGEXP = Function(_regexp, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT),
 _LENGTH = Function(_length, (Kind.TEXT_OR_BINARY,))
 _POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
 _JSON_AND_MEMBER = (Kind.JSON, Kind.MEMBER)
+_JSON_AND_PATH = (Kind.JSON, Kind.CONSTANT_TEXT)
 _LIST_LENGTH = Function(_list_length, (Kind.LIST,))
 
 FUNCTIONS: dict[str, Function] = {
@@ -273,6 +323,7 @@ FUNCTIONS: dict[str, Function] = {
     "starts_with": Function(_starts_with, _TEXT_AND_PATTERN),
     "ends_with": Function(_ends_with, _TEXT_AND_PATTERN),
     "contains": Function(_contains, _TEXT_AND_PATTERN),
+    "contains_tokens": Function(_contains_tokens, _TEXT_AND_PATTERN),
     "regexp_like": _REGEXP,
     "replace": Function(_replace, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT)),
     "||": Function(_concat, (Kind.TEXT, Kind.TEXT), aligned=True),
@@ -304,16 +355,24 @@ FUNCTIONS: dict[str, Function] = {
     "to_timestamp_millis": _to_timestamp("ms", "ms"),
     "to_timestamp_micros": _to_timestamp("us", "us"),
     "to_timestamp_nanos": _to_timestamp("ns", "ns"),
-    "to_date": Function(_to_date, (Kind.MOMENT,)),
+    "to_date": Function(_to_date, (Kind.DAY,)),
+    "now": Function(_now, ()),
+    "current_date": Function(_today, ()),
     "array_has": Function(lists.has, (Kind.ITEMS, Kind.ANY)),
     "array_has_any": Function(lists.has_any, (Kind.ITEMS, Kind.ITEMS)),
     "array_has_all": Function(lists.has_all, (Kind.ITEMS, Kind.ITEMS)),
     "array_element": Function(lists.item, (Kind.ITEMS, Kind.INTEGER)),
+    "array_position": Function(lists.position, (Kind.ITEMS, Kind.ANY)),
     "array_empty": Function(lists.is_empty, (Kind.ITEMS,)),
     "json_get_int": Function(json_values.get_int, _JSON_AND_MEMBER),
     "json_get_float": Function(json_values.get_float, _JSON_AND_MEMBER),
     "json_get_bool": Function(json_values.get_bool, _JSON_AND_MEMBER),
     "json_get_string": Function(json_values.get_string, _JSON_AND_MEMBER),
+    "json_get": Function(json_selection.get, _JSON_AND_MEMBER),
+    "json_extract": Function(json_selection.extract, _JSON_AND_PATH),
+    "json_exists": Function(json_selection.exists, _JSON_AND_PATH),
+    "json_array_length": Function(json_selection.array_length, _JSON_AND_PATH),
+    "json_array_contains": Function(json_selection.array_contains, (*_JSON_AND_PATH, Kind.PLAIN)),
     "make_array": Function(lists.list_of, (Kind.ANY,), optional=1, variadic=True, aligned=True),
 }
 
@@ -327,10 +386,15 @@ ALIASES = {
     "array_extract": "array_element",
     "list_element": "array_element",
     "list_extract": "array_element",
+    "array_indexof": "array_position",
+    "list_position": "array_position",
+    "list_indexof": "array_position",
     "empty": "array_empty",
     "list_empty": "array_empty",
     "make_list": "make_array",
     "datetrunc": "date_trunc",
     "datepart": "date_part",
+    "current_timestamp": "now",
+    "today": "current_date",
 }
 """Further names of functions."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.errors import FilterError
+from pilum.expressions.json_selection import document_buffers
 from pilum.expressions.types import scalar_of
 from pilum.kernels import json_values
 
@@ -41,13 +42,7 @@ class _Values:
 
     def __init__(self, name: str, documents: pa.Array, step: str | int) -> None:
         self._name = name
-        documents = pa.concat_arrays([documents, documents[:0]])  # without an offset
-        validity, offsets, data = documents.buffers()
-        ends = np.zeros(1, np.int64)
-        if len(documents):
-            ends = np.frombuffer(offsets, np.int64)[: len(documents) + 1]
-        bitmap = np.frombuffer(validity, np.uint8) if documents.null_count else None
-        content = np.frombuffer(b"" if data is None else data, np.uint8)
+        ends, content, bitmap = document_buffers(documents)
         self.kinds, self.bits, text_ends, texts = json_values(ends, content, bitmap, [step])
         buffers = [self._mask(_TEXT), pa.py_buffer(text_ends), pa.py_buffer(texts)]
         self.texts = pa.Array.from_buffers(pa.large_string(), len(documents), buffers)
@@ -140,7 +135,7 @@ def _getter(name: str, get: Any) -> Any:
             return apply(pa.repeat(documents, 1), member)[0]
         step = member.as_py()
         if step is None:
-            raise FilterError(f"{name}: the name of the member is null")
+            documents, step = pa.nulls(len(documents), pa.large_binary()), 0
         if isinstance(step, int):
             return get(_Values(name, documents, step))
         found = get(_Values(name, documents, step))

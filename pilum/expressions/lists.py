@@ -4,9 +4,12 @@
     array_has_any(l, [5, null])    l [null, 1]  true      a null item equals a null item
     array_has_all(l, [1, 2])       l [1, 2, 3]  true
     l[1], l[-1]                    the first and the last item; null where there is none
+    array_position(l, 3)           l [1, 2, 3]  3         []  null      [4]   null
+    [1, 2] < [1, 3] < [2], [1] < [1, 0], [null] < [0]
 
 Items are equal as values are in filters, except that 0.0 does not equal -0.0: floats are equal if
-their bits are.
+their bits are. Lists are compared item by item; a null item is less than others and equals a null
+item.
 """
 
 from __future__ import annotations
@@ -20,10 +23,21 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pilum.expressions.compare import bits
+from pilum.expressions.compare import bits, ordinals
 from pilum.expressions.types import FALSE, scalar_of
 
-__all__ = ["has", "has_all", "has_any", "is_empty", "is_list", "item", "list_of", "list_scalar"]
+__all__ = [
+    "compare_lists",
+    "has",
+    "has_all",
+    "has_any",
+    "is_empty",
+    "is_list",
+    "item",
+    "list_of",
+    "list_scalar",
+    "position",
+]
 
 Datum = Any
 """The input and output of Arrow kernels: pa.Array or pa.Scalar."""
@@ -96,6 +110,71 @@ def item(lists: Datum, number: Datum) -> Datum:
     return items.take(pa.array(np.where(is_there, starts + places, 0), mask=~is_there))
 
 
+def position(lists: Datum, value: Datum) -> Datum:
+    """Return the number of the first item that equals a value, counted from 1; null if none does.
+
+    A null value is the number of the first null item.
+    """
+    if isinstance(lists, pa.Scalar) and isinstance(value, pa.Scalar):
+        return position(pa.repeat(lists, 1), value)[0]
+    if isinstance(lists, pa.Scalar):
+        lists = _repeated(lists, len(value))
+    items, rows = _items(lists)
+    others = value if isinstance(value, pa.Array) else _repeated(value, len(lists))
+    others = others.take(pa.array(rows))
+    same = pc.fill_null(pc.equal(_comparable(items), _comparable(others)), FALSE)
+    same = pc.or_(same, pc.and_(items.is_null(), others.is_null()))
+    places = np.flatnonzero(np.asarray(same))
+    found, first = np.unique(rows[places], return_index=True)
+    numbers = np.zeros(len(lists), np.uint64)
+    numbers[found] = places[first] - rows.searchsorted(found) + 1
+    return pa.array(numbers, mask=numbers == 0)
+
+
+def compare_lists(operator: str, left: Datum, right: Datum) -> Datum:
+    """Compare lists by their first items that differ, then by length; null where a list is null."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return compare_lists(operator, pa.repeat(left, 1), right)[0]
+    if isinstance(left, pa.Scalar):
+        left = _repeated(left, len(right))
+    elif isinstance(right, pa.Scalar):
+        right = _repeated(right, len(left))
+    order = _OPERATORS[operator](_order(left, right), 0)
+    return _nulled(np.asarray(order, np.bool_), left, right)
+
+
+def _order(left: pa.Array, right: pa.Array) -> NDArray[np.int64]:
+    """Return -1, 0 or 1 for each pair of lists, by their order."""
+    (one, one_rows), (other, other_rows) = _items(left), _items(right)
+    ranks = _ranks(pa.concat_arrays([one, other]))
+    one_ranks, other_ranks = ranks[: len(one)], ranks[len(one) :]
+    num_rows = len(left)
+    lengths = np.bincount(one_rows, minlength=num_rows)
+    other_lengths = np.bincount(other_rows, minlength=num_rows)
+    common = np.minimum(lengths, other_lengths)
+    rows = np.repeat(np.arange(num_rows), common)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(common) - common, common)
+    starts, other_starts = np.cumsum(lengths) - lengths, np.cumsum(other_lengths) - other_lengths
+    signs = np.sign(
+        one_ranks[starts[rows] + within] - other_ranks[other_starts[rows] + within]
+    ).astype(np.int64)
+    differing = np.flatnonzero(signs)
+    found, first = np.unique(rows[differing], return_index=True)
+    order = np.sign(lengths - other_lengths).astype(np.int64)
+    order[found] = signs[differing[first]]
+    return np.asarray(order)
+
+
+def _ranks(items: pa.Array) -> NDArray[np.int64]:
+    """Return numbers that are ordered as values are; 0 for null."""
+    values = ordinals(items) if pt.is_floating(items.type) else items
+    distinct = values.drop_null().unique()
+    ranks = np.empty(len(distinct), np.int64)
+    ranks[pc.array_sort_indices(distinct).to_numpy()] = np.arange(1, len(distinct) + 1)
+    codes = pc.fill_null(pc.index_in(values, value_set=distinct), -1).to_numpy()
+    return np.asarray(np.append(ranks, 0)[codes])
+
+
 def is_empty(lists: Datum) -> Datum:
     """Return whether each list has no items; null where it is null."""
     return pc.equal(pc.list_value_length(lists), 0)
@@ -116,6 +195,14 @@ def list_of(*values: Datum) -> Datum:
 
 
 _STRIDE = np.int64(1) << 32
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
 
 
 def _items(lists: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:

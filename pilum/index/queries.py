@@ -3,7 +3,8 @@
     a = 5, a IN (1, 5)        IsIn              l: array_has_any(l, ['x'])    HasAny
     a >= 1 AND a < 5          Between           array_has_all(l, ['x'])       HasAll
     a IS NULL                 IsNull            contains(s, 'abc')            HasTexts
-    s LIKE 'ab%'              StartsWith            json_get_int(j, 'x') = 5    AtPath
+    s LIKE 'ab%'              StartsWith            contains_tokens(s, 'a b')   HasWords
+                                                    json_get_int(j, 'x') = 5    AtPath
 
 Values have the type of the column, or of the items of a list column. They are never null. Floats
 have a total order (`pilum.expressions.compare`): a query for one zero names both.
@@ -21,6 +22,7 @@ __all__ = [
     "HasAll",
     "HasAny",
     "HasTexts",
+    "HasWords",
     "IsIn",
     "IsNull",
     "Query",
@@ -74,6 +76,13 @@ class HasTexts(Query):
     """The text contains all of `texts`, in upper and lower case as given."""
 
     texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HasWords(Query):
+    """The text contains all of `words`: runs of letters and digits, in upper and lower case."""
+
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

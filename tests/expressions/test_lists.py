@@ -31,6 +31,7 @@ ROWS = pa.table(
         "t": pa.array(TEXTS, pa.list_(pa.string())),
         "p": pa.array(PAIRS, pa.list_(pa.int64(), 2)),
         "at": pa.array(MOMENTS, pa.timestamp("us")),
+        "d": pa.array([0.0, 1.5, None, -1.25, 1e9 + 0.123456789, 2.7, -0.5]),
         "day": pa.array([0, 1, None, -1, 18000, 365, 11016], pa.date32()),
     }
 )
@@ -59,6 +60,14 @@ OF_LISTS = [
             "{column}[9]",
             "{column}[i]",
             "empty({column})",
+            "array_position({column}, 2)",
+            "array_position({column}, i)",
+            "array_position({column}, null)",
+            "{column} < {column}",
+            "{column} = l",
+            "{column} is distinct from l",
+            "{column} > [1, 2]",
+            "{column} <= [2, 9]",
         ],
     )
 ]
@@ -75,6 +84,13 @@ OTHERS = [
     "t[2]",
     "make_array(i, 2)",
     "array_has([1, 2, 3], i)",
+    "array_position([1, 2], i)",
+    "list_indexof(t, 'a')",
+    "array_position(f, 0.0)",
+    "f = [0.0]",
+    "f >= [-0.0]",
+    "t <> ['a', 'b']",
+    "t between ['a'] and ['x']",
     "array_has_any(g, [1, null])",
     "array_has_all(g, [null])",
     "array_has_any(g, make_array(i, 1))",
@@ -97,8 +113,18 @@ OTHERS = [
     "date_trunc('month', day)",
     *(
         f"date_part('{part}', at)"
-        for part in ("second", "millisecond", "microsecond", "week", "dow", "isodow")
+        for part in (
+            "second", "millisecond", "microsecond", "nanosecond", "week", "dow", "isodow", "epoch",
+            "isoyear",
+        )
     ),
+    "date_part('epoch', day)",
+    "to_timestamp(d)",
+    "to_timestamp(cast(d as float))",
+    "to_timestamp_seconds(d)",
+    "to_timestamp_millis(d)",
+    "to_timestamp_micros(d)",
+    "to_timestamp_nanos(d)",
 ]  # fmt: skip
 
 
@@ -131,6 +157,14 @@ def test_values_are_those_of_the_reference(path: Path) -> None:
         ("at < to_timestamp(86400)", [0, 3, 5]),
         ("date_trunc('year', at) = timestamp '2000-01-01'", [6]),
         ("day = to_date('1970-01-02')", [1]),
+        ("at < now() and day < current_date", [0, 1, 3, 4, 5, 6]),
+        ("at < current_timestamp and now() > at and day < today()", [0, 1, 3, 4, 5, 6]),
+        ("l = [1, 2, 3]", [0]),
+        ("l in ([1, 2, 3], [2, 2])", [0, 4]),
+        ("l > [1] and l < [2, 3]", [0, 4]),
+        ("not (l = g)", []),
+        ("l = null", []),
+        ("array_position(t, 'a') = 2", [3, 6]),
     ],
 )
 def test_filters(path: Path, filter: str, rows: list[int]) -> None:
@@ -178,6 +212,10 @@ def test_constants_are_evaluated_once() -> None:
         ("array_has(l, 'x')", "does not compare"),
         ("array_has(i, 1)", "takes a list"),
         ("l[1:2] = 1", "slices"),
+        ("l = ['x']", "does not compare"),
+        ("l = 1", "does not compare"),
+        ("array_position(l, 1, 1) = 1", "does not take 3"),
+        ("now(1) > at", "does not take 1"),
         ("l['x'] = 1", "not a struct"),
         ("l[1.5] = 1", "takes an integer"),
         ("to_timestamp('tomorrow') > at", "tomorrow"),
@@ -187,3 +225,41 @@ def test_constants_are_evaluated_once() -> None:
 def test_refused(filter: str, message: str) -> None:
     with pytest.raises((FilterError, pilum.errors.ColumnNotFoundError), match=message):
         bind(filter, ROWS.schema)
+
+
+@given(
+    st.lists(st.none() | st.lists(st.none() | st.integers(-2, 2), max_size=3), max_size=6),
+    st.lists(st.none() | st.integers(-2, 2), max_size=3),
+)
+def test_lists_are_ordered_as_those_of_python(
+    lists: list[list[int | None] | None], other: list[int | None]
+) -> None:
+    """Of Python: with a number that is less than all others in place of null."""
+    schema = pa.schema({"l": pa.list_(pa.int8()), "o": pa.large_list(pa.int64())})
+    arrays = [pa.array(lists, schema.types[0]), pa.array([other] * len(lists), schema.types[1])]
+    batch = pa.record_batch(arrays, schema=schema)
+
+    def keyed(one: list[int | None]) -> list[int]:
+        return [-9 if item is None else item for item in one]
+
+    for text, expected in [
+        ("l < o", [None if one is None else keyed(one) < keyed(other) for one in lists]),
+        ("l >= o", [None if one is None else keyed(one) >= keyed(other) for one in lists]),
+        ("o = l", [None if one is None else one == other for one in lists]),
+        ("l is distinct from o", [one != other for one in lists]),
+    ]:
+        assert bind_projection(text, schema).evaluate(batch).to_pylist() == expected
+
+
+def test_floats_that_no_timestamp_has_are_refused() -> None:
+    schema = pa.schema({"f": pa.float64()})
+    batch = pa.record_batch([pa.array([1e18, float("nan")])], schema=schema)
+    with pytest.raises(FilterError, match="truncated"):
+        bind_projection("to_timestamp(f)", schema).evaluate(batch[:1])
+    with pytest.raises(FilterError, match="nan"):
+        bind_projection("to_timestamp(f)", schema).evaluate(batch[1:])
+
+
+def test_a_column_named_as_a_function_without_parentheses_is_the_column() -> None:
+    schema = pa.schema({"current_date": pa.int64()})
+    assert bind("current_date = 1", schema).columns == ("current_date",)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pilum.format.row_address import Addresses
 from pilum.index.answers import Answer, RowSet
@@ -14,7 +15,8 @@ from pilum.index.inverted.columns import SearchPart
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import Partition
 from pilum.index.inverted.tokens import Analyzer
-from pilum.index.queries import Query
+from pilum.index.queries import HasWords, Query
+from pilum.kernels import Clause
 
 __all__ = ["InvertedIndex"]
 
@@ -45,14 +47,35 @@ class InvertedIndex(Index):
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def search(self, query: Query) -> Answer | None:
-        """Return None: conditions on texts are tested by reading them."""
-        del query
-        return None
+        """Return the rows that may contain words, which are cut as in `contains_tokens`."""
+        wanted = self._wanted(query)
+        if wanted is None:
+            return None
+        found = [_rows_with(partition, wanted) for partition in self.partitions]
+        references = np.concatenate([np.empty(0, np.uint64), *found])
+        return Answer(RowSet.of(references), is_exact=False)
 
     def estimate(self, query: Query) -> int | None:
-        """Return None: conditions on texts are tested by reading them."""
-        del query
-        return None
+        """Return the number of rows with the rarest word."""
+        wanted = self._wanted(query)
+        if wanted is None:
+            return None
+        tokens = pa.array(wanted, pa.large_utf8())
+        counts = (part.frequencies(part.find(tokens)).min() for part in self.partitions)
+        return sum(int(count) for count in counts)
+
+    def _wanted(self, query: Query) -> list[str] | None:
+        """Return the tokens of all rows that contain words; None if this is not known.
+
+        The base tokenizer `simple` cuts texts as filters do, and filters change one token at a
+        time, so what becomes of a word does not depend on the text around it.
+        """
+        parameters = self.parameters
+        is_plain = parameters.lance_tokenizer == "text" and not parameters.list_elements
+        if not (isinstance(query, HasWords) and parameters.base_tokenizer == "simple" and is_plain):
+            return None
+        words = self.analyzer.words(" ".join(query.words))
+        return list(dict.fromkeys(word for word, _ in words)) or None
 
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` for this segment, by the reference's names."""
@@ -74,3 +97,16 @@ class InvertedIndex(Index):
             allowed: The rows that may be found, as the segment refers to them; None for all.
         """
         return [SearchPart(partition, allowed) for partition in self.partitions]
+
+
+def _rows_with(partition: Partition, tokens: list[str]) -> Addresses:
+    """Return the row references of the documents that contain all tokens."""
+    ids = partition.find(pa.array(tokens, pa.large_utf8()))
+    if (ids < 0).any():
+        return np.empty(0, np.uint64)
+    statistics = partition.statistics
+    postings = partition.postings(ids.tolist(), statistics)
+    clauses = [Clause.token(posting, 1.0) for posting in postings]
+    clause = Clause.all(clauses) if len(clauses) > 1 else clauses[0]
+    numbers, _ = clause.search(partition.norms(statistics), None, None, -np.inf)
+    return partition.documents.references[numbers]

@@ -28,12 +28,14 @@ from pilum.expressions.compare import MIRRORED, OPPOSITE, is_zero, ordinals
 from pilum.expressions.nodes import Call, Column, Compare, Constant, Expression, InSet
 from pilum.expressions.patterns import Wildcard, like_parts, required_texts
 from pilum.expressions.types import array_of, scalar_of
+from pilum.expressions.words import words_of
 from pilum.index.queries import (
     AtPath,
     Between,
     HasAll,
     HasAny,
     HasTexts,
+    HasWords,
     IsIn,
     IsNull,
     Query,
@@ -201,6 +203,8 @@ def _compared(operator: str, left: Expression, right: Expression) -> Condition:
     indexed = _indexed(left)
     if indexed is None or not isinstance(right, Constant) or not right.value.is_valid:
         return _UNKNOWN
+    if pt.is_nested(right.value.type):  # no index orders lists
+        return _UNKNOWN
     if operator == "<>":
         return Negation(_equal(indexed, right.value))
     if operator == "=":
@@ -263,6 +267,11 @@ def _matches(indexed: Indexed, value: pa.Scalar) -> Condition:
     return Ask(indexed, HasTexts(texts), False) if texts else _UNKNOWN
 
 
+def _has_words(indexed: Indexed, value: pa.Scalar) -> Condition:
+    words = tuple(words_of(value.as_py()))
+    return Ask(indexed, HasWords(words), False) if words else _UNKNOWN
+
+
 def _has(indexed: Indexed, value: pa.Scalar) -> Condition:
     return Ask(indexed, HasAny(array_of([value], value.type)))
 
@@ -281,6 +290,7 @@ _CALLS: dict[str, Callable[[Indexed, pa.Scalar], Condition]] = {
     "starts_with": _starts_with,
     "ends_with": _ends_with,
     "contains": _contains,
+    "contains_tokens": _has_words,
     "regexp_like": _matches,
     "array_has": _has,
     "array_has_any": _has_any,

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.index.queries import Between, HasAll, HasAny, HasTexts, IsIn, IsNull, StartsWith
+from pilum.index.queries import (
+    Between,
+    HasAll,
+    HasAny,
+    HasTexts,
+    HasWords,
+    IsIn,
+    IsNull,
+    StartsWith,
+)
 from pilum.table.indices.conditions import Ask, Indexed
 from pilum.table.indices.plans import Asked, Connected, Negated, NeverNull, Plan
 from pilum.table.indices.segments import OpenSegment
@@ -91,6 +100,8 @@ def _query(ask: Ask) -> str:
             return f"{name} IS NULL"
         case StartsWith(prefix=prefix):
             return f"starts_with({name}, {prefix!r})"
+        case HasWords(words=words):
+            return f"contains_tokens({name}, {' '.join(words)!r})"
         case HasTexts(texts=texts):
             return " && ".join(f"contains({name}, {text!r})" for text in texts)
         case HasAny(values=values):

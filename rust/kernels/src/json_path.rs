@@ -53,12 +53,7 @@ pub fn values(
     };
     for row in 0..offsets.count() {
         let (mut kind, mut bits) = (NONE, 0);
-        if validity.is_none_or(|bitmap| bit(bitmap, row)) {
-            let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of row {row}")))?;
-            let document = part(data, start, length, "document")?;
+        if let Some(document) = document(offsets, data, validity, row)? {
             (kind, bits) = value(document, path, &mut found.texts)
                 .map_err(|error| error.at(format_args!("row {row}")))?;
         }
@@ -67,6 +62,23 @@ pub fn values(
         found.ends.push(signed(found.texts.len(), "texts")?);
     }
     Ok(found)
+}
+
+/// The document of a row; nothing where it is null.
+pub(crate) fn document<'a>(
+    offsets: OffsetsIn<'_>,
+    data: &'a [u8],
+    validity: Option<&[u8]>,
+    row: usize,
+) -> Result<Option<&'a [u8]>> {
+    if !validity.is_none_or(|bitmap| bit(bitmap, row)) {
+        return Ok(None);
+    }
+    let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
+    let length = stop
+        .checked_sub(start)
+        .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of row {row}")))?;
+    part(data, start, length, "document").map(Some)
 }
 
 fn value(document: &[u8], path: &[Step], texts: &mut Vec<u8>) -> Result<(u8, u64)> {
@@ -107,28 +119,36 @@ fn entry<'a>(container: &'a [u8], step: &Step) -> Result<Option<(u32, &'a [u8])>
             .behind(*index)?
             .take()
             .map(Some),
-        (OBJECT, Step::Key(wanted)) => {
-            let words = count.checked_mul(2);
-            let words = words.ok_or_else(|| Corrupt("too many entries".into()))?;
-            let mut keys = Entries::new(container, words)?;
-            for _ in 0..count {
-                let (kind, key) = keys.take()?;
-                ensure(
-                    kind == STRING,
-                    "key",
-                    format_args!("kind {kind:#x}"),
-                    "text",
-                )?;
-                if key == wanted.as_bytes() {
-                    // The other keys, then the values before this one.
-                    return keys.behind(count - 1)?.take().map(Some);
-                }
-            }
-            Ok(None)
-        }
+        (OBJECT, Step::Key(wanted)) => member(container, wanted),
         (ARRAY | OBJECT | SCALAR, _) => Ok(None),
         (kind, _) => Err(Corrupt(format!("a container of kind {kind:#x}"))),
     }
+}
+
+/// The value of a member; nothing if there is none, or if the container is no object.
+pub(crate) fn member<'a>(container: &'a [u8], wanted: &str) -> Result<Option<(u32, &'a [u8])>> {
+    let header = word_at(container, 0)?;
+    let count = size(header & COUNT, "entries")?;
+    if header & !COUNT != OBJECT {
+        return Ok(None);
+    }
+    let words = count.checked_mul(2);
+    let words = words.ok_or_else(|| Corrupt("too many entries".into()))?;
+    let mut keys = Entries::new(container, words)?;
+    for _ in 0..count {
+        let (kind, key) = keys.take()?;
+        ensure(
+            kind == STRING,
+            "key",
+            format_args!("kind {kind:#x}"),
+            "text",
+        )?;
+        if key == wanted.as_bytes() {
+            // The other keys, then the values before this one.
+            return keys.behind(count - 1)?.take().map(Some);
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

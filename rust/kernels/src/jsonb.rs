@@ -259,7 +259,7 @@ fn int_width(value: i64) -> usize {
     }
 }
 
-fn push_header(kind: u32, count: usize, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn push_header(kind: u32, count: usize, out: &mut Vec<u8>) -> Result<()> {
     let count = u32::try_from(count).ok().filter(|count| *count <= COUNT);
     let count = count.ok_or_else(|| Corrupt("a container with too many entries".into()))?;
     out.extend_from_slice(&(kind | count).to_be_bytes());
@@ -273,7 +273,7 @@ fn reserve(count: usize, out: &mut Vec<u8>) -> usize {
     start
 }
 
-fn set_word(kind: u32, length: usize, word: usize, out: &mut [u8]) -> Result<()> {
+pub(crate) fn set_word(kind: u32, length: usize, word: usize, out: &mut [u8]) -> Result<()> {
     let length = u32::try_from(length).ok().filter(|length| *length <= SIZE);
     let length = length.ok_or_else(|| Corrupt("a value of 256 MiB or more".into()))?;
     let place = out.get_mut(word..word + WORD);
@@ -378,17 +378,26 @@ impl<'a> Entries<'a> {
 
     fn next(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         let (kind, value) = self.take()?;
-        match kind {
-            NULL => out.extend_from_slice(b"null"),
-            FALSE => out.extend_from_slice(b"false"),
-            TRUE => out.extend_from_slice(b"true"),
-            STRING => write_text(value, out)?,
-            NUMBER => write_number(value, out)?,
-            CONTAINER => read_container(value, out, depth + 1)?,
-            kind => return Err(Corrupt(format!("a value of kind {kind:#x}"))),
-        }
-        Ok(())
+        write_text_of(kind, value, out, depth)
     }
+}
+
+/// Appends the JSON text of an entry.
+pub(crate) fn entry_text(kind: u32, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    write_text_of(kind, value, out, 0)
+}
+
+fn write_text_of(kind: u32, value: &[u8], out: &mut Vec<u8>, depth: usize) -> Result<()> {
+    match kind {
+        NULL => out.extend_from_slice(b"null"),
+        FALSE => out.extend_from_slice(b"false"),
+        TRUE => out.extend_from_slice(b"true"),
+        STRING => write_text(value, out)?,
+        NUMBER => write_number(value, out)?,
+        CONTAINER => read_container(value, out, depth + 1)?,
+        kind => return Err(Corrupt(format!("a value of kind {kind:#x}"))),
+    }
+    Ok(())
 }
 
 pub(crate) fn word_at(data: &[u8], start: usize) -> Result<u32> {

@@ -19,6 +19,7 @@ pub mod fsst;
 pub mod full_zip;
 pub mod inverted;
 pub mod json_path;
+pub mod json_select;
 pub mod jsonb;
 pub mod levels;
 pub mod linear;

@@ -2,7 +2,8 @@
 
 use numpy::IntoPyArray;
 use numpy::{PyArray1, PyReadonlyArray1};
-use pilum_kernels::{json_path, jsonb};
+use pilum_kernels::{json_path, json_select as selecting, jsonb};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
@@ -84,4 +85,101 @@ pub fn json_values<'py>(
         found.ends.into_pyarray(py),
         found.texts.into_pyarray(py),
     ))
+}
+
+/// A step of a JSONPath: the name of a member, `("members",)`, `("items",)`, or ranges of items.
+#[derive(FromPyObject)]
+pub enum SelectArg {
+    Member(String),
+    Every((String,)),
+    Items(Vec<(i64, i64)>),
+}
+
+fn selection(path: Vec<SelectArg>) -> PyResult<Vec<selecting::Step>> {
+    path.into_iter()
+        .map(|step| match step {
+            SelectArg::Member(name) => Ok(selecting::Step::Member(name)),
+            SelectArg::Items(spans) => Ok(selecting::Step::Items(spans)),
+            SelectArg::Every((what,)) if what == "members" => Ok(selecting::Step::Members),
+            SelectArg::Every((what,)) if what == "items" => Ok(selecting::Step::AllItems),
+            SelectArg::Every((what,)) => Err(PyValueError::new_err(format!(
+                "step {what:?}: expected members or items"
+            ))),
+        })
+        .collect()
+}
+
+/// Which documents have values at a path, and offsets and bytes of these values as documents.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::type_complexity)]
+pub fn json_select<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<Bytes<'py>>,
+    path: Vec<SelectArg>,
+) -> PyResult<(
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<u8>>,
+)> {
+    let documents = selecting::Documents {
+        offsets: offsets.view()?,
+        data: slice(&data)?,
+        validity: validity.as_ref().map(slice).transpose()?,
+    };
+    let path = selection(path)?;
+    let (found, (ends, data)) = py
+        .detach(|| selecting::select(documents, &path))
+        .map_err(|error| corrupt(py, &error))?;
+    Ok((
+        found.into_pyarray(py),
+        ends.into_pyarray(py),
+        data.into_pyarray(py),
+    ))
+}
+
+/// The number of items of the array at a path: 0 for other values, -1 where there is none.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn json_array_lengths<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<Bytes<'py>>,
+    path: Vec<SelectArg>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let documents = selecting::Documents {
+        offsets: offsets.view()?,
+        data: slice(&data)?,
+        validity: validity.as_ref().map(slice).transpose()?,
+    };
+    let path = selection(path)?;
+    let found = py
+        .detach(|| selecting::lengths(documents, &path))
+        .map_err(|error| corrupt(py, &error))?;
+    Ok(found.into_pyarray(py))
+}
+
+/// Whether an array at a path has an item with a text.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn json_array_contains<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<Bytes<'py>>,
+    path: Vec<SelectArg>,
+    text: String,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let documents = selecting::Documents {
+        offsets: offsets.view()?,
+        data: slice(&data)?,
+        validity: validity.as_ref().map(slice).transpose()?,
+    };
+    let path = selection(path)?;
+    let found = py
+        .detach(|| selecting::contains(documents, &path, &text))
+        .map_err(|error| corrupt(py, &error))?;
+    Ok(found.into_pyarray(py))
 }

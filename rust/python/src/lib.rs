@@ -48,7 +48,9 @@ mod _kernels {
         Clause, DocumentSet, Entries, Posting, PostingLayout, bm25_idf, bm25_norms,
     };
     #[pymodule_export]
-    use crate::json::{decode_json, encode_json, json_values};
+    use crate::json::{
+        decode_json, encode_json, json_array_contains, json_array_lengths, json_select, json_values,
+    };
     #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
