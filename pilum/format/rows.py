@@ -43,10 +43,13 @@ class RowRanges:
         """Build ranges from sorted, distinct rows; adjacent rows become one range."""
         if len(rows) == 0:
             return cls(np.empty((0, 2), dtype=np.int64))
-        cuts = np.flatnonzero(np.diff(rows) != 1)
+        if len(rows) == 1:
+            return cls.one(int(rows[0]), int(rows[0]) + 1)
+        [cuts] = (rows[1:] - rows[:-1] != 1).nonzero()
         bounds = np.empty((len(cuts) + 1, 2), dtype=np.int64)
-        bounds[0, 0], bounds[1:, 0] = rows[0], rows[cuts + 1]
-        bounds[-1, 1], bounds[:-1, 1] = rows[-1] + 1, rows[cuts] + 1
+        bounds[0, 0], bounds[1:, 0] = rows[0], rows[1:][cuts]
+        bounds[-1, 1], bounds[:-1, 1] = rows[-1], rows[cuts]
+        bounds[:, 1] += 1
         return cls(bounds)
 
     @property
@@ -85,7 +88,11 @@ class RowRanges:
             return RowRanges(self.bounds - start) if start else self
         first = int(self.stops.searchsorted(start, side="right"))
         last = int(self.starts.searchsorted(stop, side="left"))
-        return RowRanges(self.bounds[first:last].clip(start, stop) - start)
+        bounds = self.bounds[first:last] - start
+        if len(bounds):  # `clip` would cost more than all the rest
+            bounds[0, 0] = max(bounds[0, 0], 0)
+            bounds[-1, 1] = min(bounds[-1, 1], stop - start)
+        return RowRanges(bounds)
 
     def covers(self, num_rows: int) -> bool:
         """Return whether the ranges contain exactly the rows from 0 to before `num_rows`."""

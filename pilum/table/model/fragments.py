@@ -120,7 +120,7 @@ class Fragments(Sequence[Fragment]):
         """The versions of the data files."""
         return frozenset((file.major, file.minor) for one in self.all() for file in one.files)
 
-    @property
+    @cached_property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
         return any(one.deletion_file is not None for one in self.all())
@@ -147,6 +147,10 @@ class Fragments(Sequence[Fragment]):
         """Return the fragment with an id, None if there is none; if two have it, the last one."""
         place = self._by_id.get(fragment_id)
         return None if place is None else self[place]
+
+    def in_scan_order(self, fragment_ids: Iterable[int]) -> tuple[int, ...]:
+        """Return ids of fragments, which exist, in the order in which scans read them."""
+        return tuple(sorted(fragment_ids, key=self._by_id.__getitem__))
 
     @cached_property
     def _by_id(self) -> dict[int, int]:
@@ -250,7 +254,7 @@ class StoredFragments(Fragments):
                     DeletionFile.from_proto(message.deletion_file)
         return frozenset(one for _, one in sound)
 
-    @property
+    @cached_property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
         return bool(self.features & Feature.DELETION_FILES)
@@ -383,7 +387,7 @@ class GrownFragments(Fragments):
         """The versions of the data files."""
         return self.base.formats | self.new.formats
 
-    @property
+    @cached_property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
         return self.base.have_deletions or self.new.have_deletions

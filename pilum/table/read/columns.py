@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -33,6 +33,7 @@ from pilum.table.read.snapshot import Snapshot
 __all__ = [
     "MetaColumns",
     "MetaValues",
+    "ReadColumns",
     "ScanColumn",
     "scan_columns",
     "undeleted",
@@ -89,6 +90,37 @@ class ScanColumn:
 def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
     """Resolve column names; raise ColumnNotFoundError if a column does not exist."""
     return [ScanColumn(schema, name) for name in names]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadColumns:
+    """Columns that are read together.
+
+    Attributes:
+        columns: The columns.
+        fields: Their fields; meta columns have none.
+        schema: The schema of their values.
+    """
+
+    columns: list[ScanColumn]
+    fields: list[Field]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, schema: Schema, names: Iterable[str]) -> ReadColumns:
+        """Resolve column names; raise ColumnNotFoundError if a column does not exist."""
+        columns = scan_columns(schema, names)
+        arrow = pa.schema([column.arrow for column in columns], schema.arrow.metadata)
+        return cls(columns, [column.field for column in columns if column.field], arrow)
+
+    @classmethod
+    def described(cls, snapshot: Snapshot, names: tuple[str, ...]) -> ReadColumns:
+        """Return columns of a version with descriptors for blobs; the version remembers them."""
+        key = ReadColumns, names
+        found: ReadColumns | None = snapshot.prepared.get(key)
+        if found is None:
+            found = snapshot.prepared.put_if_absent(key, cls.of(snapshot.described, names), 1)
+        return found
 
 
 class MetaColumns:

@@ -37,11 +37,11 @@ from pilum.format.schema import Schema
 from pilum.parallel import submit
 from pilum.table.model.row_id_sequence import Piece
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.columns import ScanColumn, scan_columns
+from pilum.table.read.columns import ReadColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.windows import Window, joined_batch, read_ahead
 
-__all__ = ["matching_windows", "rows_to_test", "rows_where"]
+__all__ = ["matches", "matching_windows", "rows_to_test", "rows_where"]
 
 _MASK_ROWS = 256 * 1024
 _BYTES_TOGETHER = 1024 * 1024
@@ -52,14 +52,15 @@ Tested = tuple[Window, pa.Table]
 
 
 def matching_windows(
-    windows: Iterable[Window], columns: list[ScanColumn], schema: pa.Schema, filter: BoundFilter
+    windows: Iterable[Window], wanted: ReadColumns, filter: BoundFilter
 ) -> Iterator[tuple[Window, pa.Table, pa.BooleanArray]]:
     """Read the columns of a filter, and evaluate it.
 
     Yields:
         Each window with a match, its columns, and the mask of rows for which the filter is true.
     """
-    read = ((window, pending.table(schema)) for window, pending in read_ahead(windows, columns))
+    ahead = read_ahead(windows, wanted.columns)
+    read = ((window, pending.table(wanted.schema)) for window, pending in ahead)
     for tested in _together(read):
         for (window, table), mask in zip(tested, _masks(tested, filter), strict=True):
             if mask.true_count:
@@ -99,11 +100,14 @@ def _masks(tested: list[Tested], filter: BoundFilter) -> Iterator[pa.BooleanArra
                 yield mask.slice(end - table.num_rows, table.num_rows)
             return
     for table in tables:
-        yield _mask(filter, table)
+        yield matches(filter, table)
 
 
-def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
-    """Return where the filter is true; several threads share a large table."""
+def matches(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
+    """Return where the filter is true; several threads share a large table.
+
+    The table has the columns of the filter, and at least one row.
+    """
     batches = table.to_batches(max_chunksize=_MASK_ROWS)
     if len(batches) == 1:
         return filter.mask(batches[0])

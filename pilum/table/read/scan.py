@@ -6,7 +6,7 @@ A window is a group of rows that are read together (`windows.py`). With a filter
 match are skipped if the files have statistics (`matching.py`). The columns of the filter are read
 first. The others are read only for matches: whole windows if many rows match, single rows if few
 do. Deleted rows are removed before the filter is evaluated. Where indices found the matching rows
-(`selection.py`), only these are read.
+(`selection.py`), only these are read: few of them by one take (`take.py`), many in windows.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.schema import Field
 from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
-from pilum.table.read.columns import MetaColumns, ScanColumn, scan_columns
+from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import Part, read_parts
 from pilum.table.read.windows import (
     Pending,
     RowSource,
@@ -93,8 +94,9 @@ _EVERYTHING = ScanOptions()
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
     """Return the schema of the batches of a scan."""
-    schema = materialized(snapshot.schema) if options.with_payloads else snapshot.described
-    return _arrow(snapshot, scan_columns(schema, _names(snapshot, options)))
+    if options.with_payloads:
+        return ReadColumns.of(materialized(snapshot.schema), _names(snapshot, options)).schema
+    return _columns(snapshot, options).schema
 
 
 def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
@@ -144,12 +146,11 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
         return
     from pilum.table.read.matching import matching_windows
 
-    tested = scan_columns(snapshot.described, options.filter.columns or (ROW_ID,))
-    schema = _arrow(snapshot, tested)
+    tested = _tested_columns(snapshot, options.filter)
     for part, is_tested in _parts(snapshot, options):
         if is_tested:
-            windows = _windows(snapshot, part, tested)
-            found = matching_windows(windows, tested, schema, options.filter)
+            windows = _windows(snapshot, part, tested.fields)
+            found = matching_windows(windows, tested, options.filter)
             yield from (int(mask.true_count) for _, _, mask in found)
         elif part.selection is None or part.row_range is not None:
             yield from (window.num_rows for window in _windows(snapshot, part, []))
@@ -165,8 +166,13 @@ def _addresses(options: ScanOptions) -> ScanOptions:
     return replace(options, columns=(), with_row_address=True, with_payloads=False)
 
 
-def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
-    return scan_columns(snapshot.described, _names(snapshot, options))
+def _columns(snapshot: Snapshot, options: ScanOptions) -> ReadColumns:
+    return ReadColumns.described(snapshot, _names(snapshot, options))
+
+
+def _tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:
+    """Return the columns that a filter reads; at least one, for the number of rows."""
+    return ReadColumns.described(snapshot, filter.columns or (ROW_ID,))
 
 
 def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
@@ -174,10 +180,6 @@ def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
     extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     added = (name for name, wanted in extra if wanted and name not in names)
     return (*names, *added)
-
-
-def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
-    return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
 
 
 def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
@@ -195,7 +197,11 @@ def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
         yield materialize(fragment, columns, table, schema)
 
 
-def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
+_Rows = tuple[RowSource | None, pa.Table]
+"""Rows, and the fragment that contains them if payloads of blobs are read from it."""
+
+
+def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[_Rows]:
     if options.filter is None:
         yield from _all_rows(snapshot, options)
         return
@@ -211,21 +217,67 @@ def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowS
                 return
 
 
-def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
-    columns = _columns(snapshot, options)
-    schema = _arrow(snapshot, columns)
-    for window, pending in read_ahead(_windows(snapshot, options, columns), columns):
-        yield window.source, pending.table(schema)
+def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[_Rows]:
+    wanted = _columns(snapshot, options)
+    windows = _windows(snapshot, options, wanted.fields)
+    for window, pending in read_ahead(windows, wanted.columns):
+        yield window.source, pending.table(wanted.schema)
 
 
 def _matching_rows(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
-) -> Iterator[tuple[RowSource, pa.Table]]:
+) -> Iterator[_Rows]:
     """Read the rows that match a filter, in the order of the fragments."""
     for part, is_tested in _parts(snapshot, options):
-        yield from (
-            _tested_rows(snapshot, part, filter) if is_tested else _all_rows(snapshot, part)
-        )
+        if _are_few(part):
+            yield None, _few_rows(snapshot, part, filter if is_tested else None)
+        else:
+            yield from (
+                _tested_rows(snapshot, part, filter) if is_tested else _all_rows(snapshot, part)
+            )
+
+
+def _are_few(options: ScanOptions) -> bool:
+    """Return whether indices found no more rows than a batch has, which are taken at once."""
+    is_plain = options.row_range is None and not options.with_payloads
+    selection = options.selection if is_plain else None
+    return selection is not None and selection.is_few(options.batch_size or BATCH_ROWS)
+
+
+def _few_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | None) -> pa.Table:
+    """Take the rows that indices found, and leave out those that do not match a filter."""
+    parts = list(_found_rows(snapshot, options, filter))
+    wanted = _columns(snapshot, options)
+    if filter is None or not parts:
+        return read_parts(snapshot, parts, wanted)
+    from pilum.table.read.matching import matches, rows_where
+
+    tested = _tested_columns(snapshot, filter).schema.names
+    names = tuple(dict.fromkeys((*wanted.schema.names, *tested)))
+    table = read_parts(snapshot, parts, ReadColumns.described(snapshot, names))
+    return rows_where(table, matches(filter, table)).select(wanted.schema.names)
+
+
+def _found_rows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | None
+) -> Iterator[Part]:
+    """Yield the rows of each fragment that indices found, without deleted ones."""
+    selection, fragments = options.selection, snapshot.manifest.fragments
+    is_limited = filter is None and options.limit is not None
+    left = options.offset + (options.limit or 0)
+    for number in options.fragment_ids or ():
+        fragment = fragments.find(number)
+        assert selection is not None
+        assert fragment is not None
+        rows = selection.rows_of(number, 0, fragment.physical_rows)
+        deletions = snapshot.deletions(fragment) if fragment.deletion_file else None
+        if deletions is not None:
+            rows = rows[~deletions.contains(rows)]
+        if is_limited:
+            rows = rows[:left]
+            left -= len(rows)
+        if len(rows):
+            yield snapshot.reader(fragment), rows
 
 
 def _parts(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[ScanOptions, bool]]:
@@ -234,36 +286,36 @@ def _parts(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[ScanOptio
     if selection is None:
         yield options, True
         return
-    ids = options.fragment_ids
+    fragments, ids = snapshot.manifest.fragments, options.fragment_ids
     if ids is None:
-        ids = tuple(snapshot.manifest.fragments.ids.tolist())
+        if len(selection.covered) == len(fragments):  # the common case
+            found = fragments.in_scan_order(selection.touched)
+            yield replace(options, fragment_ids=found), not selection.is_exact
+            return
+        ids = tuple(fragments.ids.tolist())
     for is_covered, run in groupby(ids, selection.covers):
         if is_covered:
-            found = tuple(filter(selection.touches, run))
+            found = tuple(filter(selection.touched.__contains__, run))
             yield replace(options, fragment_ids=found), not selection.is_exact
         elif not selection.only_covered:
             yield replace(options, fragment_ids=tuple(run), selection=None), True
 
 
-def _tested_rows(
-    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
-) -> Iterator[tuple[RowSource, pa.Table]]:
+def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) -> Iterator[_Rows]:
     from pilum.table.read.matching import matching_windows, rows_where
 
-    columns = _columns(snapshot, options)
-    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
-    schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
-    at_hand = {column.name for column in tested}
-    others = [column for column in columns if column.name not in at_hand]
-    others_schema = _arrow(snapshot, others)
-    windows = _windows(snapshot, options, [*tested, *others])
-    for window, full, mask in matching_windows(windows, tested, tested_schema, filter):
+    wanted, tested = _columns(snapshot, options), _tested_columns(snapshot, filter)
+    at_hand = set(tested.schema.names)
+    names = [name for name in wanted.schema.names if name not in at_hand]
+    others = ReadColumns.described(snapshot, tuple(names))
+    windows = _windows(snapshot, options, [*tested.fields, *others.fields])
+    for window, full, mask in matching_windows(windows, tested, filter):
         table = rows_where(full, mask)
-        if others:
-            rest = Pending(window.matching(mask), others)
-            table = _side_by_side(table, rest.table(others_schema))
-        found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
-        yield window.source, found
+        if names:
+            rest = Pending(window.matching(mask), others.columns)
+            table = _side_by_side(table, rest.table(others.schema))
+        columns = table.select(wanted.schema.names).columns
+        yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -272,12 +324,9 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
     return left
 
 
-def _windows(
-    snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
-) -> Iterator[Window]:
+def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) -> Iterator[Window]:
     size = options.batch_size or BATCH_ROWS
     meta = MetaColumns(snapshot)
-    read = [column.field for column in columns if column.field]
     for fragment, wanted in _wanted_rows(snapshot, options, read):
         fields = fragment.fields(read)
         start = int(wanted.starts[0])
@@ -313,7 +362,7 @@ def _window(
 
 
 def _wanted_rows(
-    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+    snapshot: Snapshot, options: ScanOptions, fields: Sequence[Field]
 ) -> Iterator[tuple[FragmentReader, RowRanges]]:
     """Yield fragments with the rows to test, if there are any."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
@@ -329,7 +378,7 @@ def _wanted_rows(
 
 
 def _row_ranges(
-    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+    snapshot: Snapshot, options: ScanOptions, fields: Sequence[Field]
 ) -> Iterator[tuple[FragmentReader, int, int]]:
     """Yield fragments with a range of rows; without a filter, the offset and limit are applied."""
     unfiltered = options.filter is None

@@ -45,15 +45,18 @@ class Selection:
         """Return whether the rows of a fragment were searched."""
         return fragment_id in self.covered
 
-    def touches(self, fragment_id: int) -> bool:
-        """Return whether rows of a covered fragment may have been found."""
-        return self.rows.is_complement or fragment_id in self._touched
+    def is_few(self, num_rows: int) -> bool:
+        """Return whether at most `num_rows` rows were found."""
+        return not self.rows.is_complement and self.rows.num_listed <= num_rows
 
     @cached_property
-    def _touched(self) -> frozenset[int]:
+    def touched(self) -> BitMap:
+        """The covered fragments in which rows may have been found."""
+        if self.rows.is_complement:
+            return self.covered
         ids = fragment_ids_of(self.rows.listed)  # in ascending order
-        ends = np.flatnonzero(ids[1:] != ids[:-1])
-        return frozenset((*ids[ends].tolist(), *ids[-1:].tolist()))
+        ends = (ids[1:] != ids[:-1]).nonzero()[0]
+        return self.covered & BitMap((*ids[ends].tolist(), *ids[-1:].tolist()))
 
     def rows_of(self, fragment_id: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the physical rows in [start, stop) of a covered fragment, ascending."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 
+from pilum.cache import Cache
 from pilum.errors import CorruptFileError, UnsupportedVersionError, VersionNotFoundError
 from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
@@ -26,6 +27,9 @@ from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line, load_version, newest_sound, no_table
 
 __all__ = ["Snapshot", "with_counted_rows"]
+
+_MOST_PREPARED = 256
+"""Maximum number of entries of `Snapshot.prepared`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class Snapshot:
     def line(self) -> Line:
         """The line of history that contains the version."""
         return Line.of(self.store, self.manifest.branch)
+
+    @cached_property
+    def prepared(self) -> Cache:
+        """What requests of the version derive from its schema; the latest ones are kept."""
+        return Cache(_MOST_PREPARED)
 
     @property
     def schema(self) -> Schema:

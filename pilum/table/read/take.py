@@ -26,16 +26,18 @@ from pilum.parallel import num_threads, submit
 from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.columns import MetaColumns
+from pilum.table.read.columns import MetaColumns, ReadColumns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
+    "Part",
     "addresses_of",
     "addresses_of_ids",
     "are_present",
     "physical_rows",
+    "read_parts",
     "take",
     "take_addresses",
     "take_row_ids",
@@ -48,7 +50,8 @@ _MANY_VALUES = 4096
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
 
-_Part = tuple[FragmentReader, NDArray[np.int64]]
+Part = tuple[FragmentReader, NDArray[np.int64]]
+"""A fragment, and some of its physical rows, ascending and distinct."""
 _Find = Callable[[int], Fragment | None]
 
 
@@ -150,6 +153,8 @@ def are_present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np
     """Return whether the row at each address exists and is not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
     places = snapshot.manifest.fragments
+    if not places.have_deletions:
+        return present
     ids = fragment_ids_of(addresses)
     known = filter(None, map(places.find, np.unique(ids).tolist()))
     shrunken = [fragment for fragment in known if fragment.deletion_file]
@@ -180,14 +185,12 @@ def _take(
     snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None, find: _Find
 ) -> pa.Table:
     """Read rows, given a key of their fragment in the upper half and their number in the lower."""
-    names, schema = _projection(snapshot, columns)
-    if not names:  # a table without columns loses its rows in Arrow
+    wanted = _columns(snapshot, columns)
+    if not wanted.columns:  # a table without columns loses its rows in Arrow
         return _take(snapshot, places, [ROW_ADDRESS], find).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
-    arrow = _arrow(names, schema)
-    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct, find), names, schema)
-    table = pa.concat_tables(tables) if tables else arrow.empty_table()
+    table = read_parts(snapshot, _by_fragment(snapshot, distinct, find), wanted)
     return table if back is None else _reordered(table, integers(back))
 
 
@@ -201,62 +204,70 @@ def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
-    """Return the names of the columns of the result, and the schema to read for them."""
+def _columns(snapshot: Snapshot, columns: Iterable[str] | None) -> ReadColumns:
+    """Return the columns of a take; paths into one struct become one column with their members."""
+    wanted = None if columns is None else tuple(columns)
+    key = take, wanted
+    found: ReadColumns | None = snapshot.prepared.get(key)
+    if found is None:
+        made = ReadColumns.of(*_projection(snapshot, wanted))
+        found = snapshot.prepared.put_if_absent(key, made, 1)
+    return found
+
+
+def _projection(
+    snapshot: Snapshot, columns: tuple[str, ...] | None
+) -> tuple[Schema, Iterable[str]]:
+    """Return the schema to read, and the names of the columns of the result."""
     if columns is None:
-        return snapshot.described.names, snapshot.described
-    wanted = list(columns)
+        return snapshot.described, snapshot.described.names
     meta = set(META_COLUMNS).difference(snapshot.schema.names)
-    schema = snapshot.described.project([name for name in wanted if name not in meta])
+    schema = snapshot.described.project([name for name in columns if name not in meta])
     tops = set(schema.names)
     names = dict.fromkeys(
-        name if name in meta or name in tops else name.split(".")[0] for name in wanted
+        name if name in meta or name in tops else name.split(".")[0] for name in columns
     )
-    return list(names), schema
+    return schema, names
 
 
-def _arrow(names: list[str], schema: Schema) -> pa.Schema:
-    if names == schema.names:
-        return schema.arrow
-    stored = {field.name: field.arrow for field in schema.fields}
-    fields = [stored.get(name) or pa.field(name, pa.uint64()) for name in names]
-    return pa.schema(fields, schema.arrow.metadata)
-
-
-def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[_Part]:
+def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[Part]:
     """Return the requested rows of each fragment, both in ascending order."""
+    if not len(addresses):
+        return []
     ids, rows = fragment_ids_of(addresses), rows_of(addresses)
-    cuts = np.flatnonzero(np.diff(ids)) + 1
-    groups: list[_Part] = []
-    for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
-        if len(part) == 0:
-            continue
-        fragment = find(int(part_ids[0]))
-        if fragment is None or part[-1] >= fragment.physical_rows:
-            raise InvalidInputError(
-                f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "
-                f"{snapshot.manifest.version}"
-            )
-        groups.append((snapshot.reader(fragment), part))
-    return groups
+    if ids[0] == ids[-1]:  # the common case of few rows
+        return [_part(snapshot, int(ids[0]), rows, find)]
+    cuts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    starts = [0, *cuts.tolist()]
+    parts = zip(ids[starts].tolist(), np.split(rows, cuts), strict=True)
+    return [_part(snapshot, number, own, find) for number, own in parts]
 
 
-def _fragments_rows(
-    snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema
-) -> list[pa.Table]:
-    """Return a table per fragment; adjacent small fragments share tables."""
+def _part(snapshot: Snapshot, number: int, rows: NDArray[np.int64], find: _Find) -> Part:
+    fragment = find(number)
+    if fragment is None or rows[-1] >= fragment.physical_rows:
+        raise InvalidInputError(
+            f"no row {int(rows[-1])} in fragment {number} of version {snapshot.manifest.version}"
+        )
+    return snapshot.reader(fragment), rows
+
+
+def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa.Table:
+    """Read rows of fragments, in the order of the parts; adjacent small fragments share chunks."""
     meta = MetaColumns(snapshot)
+    if len(parts) == 1:
+        return _rows_of(parts, wanted, meta)
     tables: list[pa.Table] = []
     for small, group in groupby(parts, lambda part: _is_small(part[0])):
         adjacent = list(group)
         if small:
             steps = range(0, len(adjacent), _TOGETHER)
             pieces = (adjacent[start : start + _TOGETHER] for start in steps)
-            tables += [_rows_of(piece, names, schema, meta) for piece in pieces]
+            tables += [_rows_of(piece, wanted, meta) for piece in pieces]
         else:
-            reads = [partial(_rows_of, [part], names, schema, meta) for part in adjacent]
+            reads = [partial(_rows_of, [part], wanted, meta) for part in adjacent]
             tables += run_all(snapshot.store, reads)
-    return tables
+    return pa.concat_tables(tables) if tables else wanted.schema.empty_table()
 
 
 def _is_small(reader: FragmentReader) -> bool:
@@ -267,29 +278,26 @@ def _is_small(reader: FragmentReader) -> bool:
     return bool(sizes) and all(size is not None and size <= _SMALL_BYTES for size in sizes)
 
 
-def _rows_of(
-    parts: Sequence[_Part], names: list[str], schema: Schema, meta: MetaColumns
-) -> pa.Table:
+def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> pa.Table:
     """Return rows of some fragments, whose pages are decoded together."""
-    fields: list[list[FieldReader]] = []
-    segments: list[list[Segment]] = [[] for _ in schema.fields]
+    fields: list[FieldReader] = []
+    segments: list[list[Segment]] = [[] for _ in wanted.fields]
     for reader, rows in parts:
         ranges = RowRanges.of_rows(rows)
-        fields.append(reader.fields(schema.fields))
-        for column, field in zip(segments, fields[-1], strict=True):
-            column.extend(field.segments(ranges))
-    arrays = _read_columns(segments, sum(len(rows) for _, rows in parts))
-    by_name = {
-        name: join_arrays(pieces, f"column {name!r}") if pieces else field.empty()
-        for name, pieces, field in zip(schema.names, arrays, fields[0], strict=True)
-    }
-    made = [
-        by_name[name]
-        if name in by_name
-        else pa.concat_arrays([meta.values(reader, name, rows) for reader, rows in parts])
-        for name in names
-    ]
-    return pa.Table.from_arrays(made, schema=_arrow(names, schema))
+        fields = reader.fields(wanted.fields)
+        for own, field in zip(segments, fields, strict=True):
+            own.extend(field.segments(ranges))
+    read = zip(_read_columns(segments, sum(len(rows) for _, rows in parts)), fields, strict=True)
+    made = []
+    for column in wanted.columns:
+        if column.field is None:
+            values = [meta.values(reader, column.name, rows) for reader, rows in parts]
+            made.append(pa.concat_arrays(values))
+        else:
+            pieces, field = next(read)
+            what = f"column {column.name!r}"
+            made.append(column.pick(join_arrays(pieces, what) if pieces else field.empty()))
+    return pa.Table.from_arrays(made, schema=wanted.schema)
 
 
 def _read_columns(segments: list[list[Segment]], num_rows: int) -> list[list[pa.Array]]:
