@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pilum.arguments import optional_count, require_count, require_known
 from pilum.dataset.projection import Columns, Projection, project
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.expressions import bind
+from pilum.expressions import scope_of
 from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.table.indices.use import ANY_INDEX, IndexUse
@@ -203,7 +203,13 @@ class Scan:
     @property
     def is_plain(self) -> bool:
         """Return whether rows are returned exactly as a scan of the table yields them."""
-        return self == Scan(self.options, indices=self.indices)
+        return (
+            self.projection is None
+            and not (self.order_by or self.is_strict or self.with_deleted)
+            and self.batch_bytes is None
+            and self.callback is None
+            and self.search is None
+        )
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Return the schema of the batches of the scan."""
@@ -248,11 +254,11 @@ def _require_valid(given: Mapping[str, Any]) -> None:
 def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None) -> ScanOptions:
     names = ("filter", "limit", "offset", "batch_size", "fragments")
     filter, limit, offset, batch_size, fragments = map(given.get, names)
-    scope = snapshot.described.arrow
+    scope = snapshot.scope
     if search is not None and not search.is_prefilter:
-        scope = search.scope(scope)
+        scope = scope_of(search.scope(snapshot.described.arrow))
     return ScanOptions(
-        filter=None if filter is None else bind(filter, scope),
+        filter=None if filter is None else scope.bind(filter),
         limit=optional_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
         batch_size=optional_count("batch_size", batch_size, 1),

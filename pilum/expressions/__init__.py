@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from pilum.expressions.binding import Scope
     from pilum.expressions.filter import BoundFilter, BoundProjection
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "bind_assignment",
     "bind_projection",
     "bind_ranges",
+    "scope_of",
 ]
 
 
@@ -45,9 +47,14 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
         ColumnNotFoundError: If the filter names a column that the schema does not have.
         FilterError: If the filter does not parse, its types do not fit, or it is not boolean.
     """
+    return scope_of(schema).bind(filter)
+
+
+def scope_of(schema: pa.Schema) -> Scope:
+    """Return the scope of filters of a table, which remembers those that it bound; see `bind`."""
     from pilum.expressions import binding
 
-    return binding.bind(filter, schema)
+    return binding.Scope(schema)
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:

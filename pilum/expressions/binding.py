@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.cache import Cache
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.coerce import (
     Typed,
@@ -65,13 +66,17 @@ from pilum.expressions.types import (
 )
 from pilum.format.meta_columns import META_COLUMNS
 
-__all__ = ["bind", "bind_assignment", "bind_projection", "bind_ranges"]
+__all__ = ["Scope", "bind_assignment", "bind_projection", "bind_ranges"]
 
 _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
+_BOUND_BYTES = 1 << 20
+_BOUND_FACTOR = 64
+"""Bytes of memory of a bound filter per character."""
+
 _EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
 """The results for an empty list of constants: as in the reference, also where a list is null."""
 
@@ -84,31 +89,46 @@ _MEANT = {
 }
 
 
-def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
-    """Bind a filter to a schema; see `pilum.expressions`."""
-    everything = _with_meta(schema)
-    if isinstance(filter, pc.Expression):
-        return bind_arrow(filter, everything)
-    node, arrow = _bind_sql(filter, everything)
-    if not pt.is_boolean(arrow):
-        raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
-    return SqlFilter(references(node), node)
+class Scope:
+    """The columns that filters of a table may name. It remembers the latest filters.
+
+    Args:
+        schema: The schema of the table.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = _with_meta(schema)
+        self._binder = _Binder(self._schema)
+        self._bound = Cache(_BOUND_BYTES)
+
+    def bind(self, filter: str | pc.Expression) -> BoundFilter:
+        """Bind a filter; see `pilum.expressions`."""
+        if isinstance(filter, pc.Expression):
+            return bind_arrow(filter, self._schema)
+        found: BoundFilter | None = self._bound.get(filter) if isinstance(filter, str) else None
+        if found is None:
+            node, arrow = _bind_sql(filter, self._binder)
+            if not pt.is_boolean(arrow):
+                raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
+            found = SqlFilter(references(node), node)
+            self._bound.put(filter, found, _BOUND_FACTOR * len(filter))
+        return found
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
     """Bind one SQL expression whose values become a column; see `pilum.expressions`."""
-    everything = _with_meta(schema)
-    node, arrow = _bind_sql(text, everything, "expression")
+    binder = _Binder(_with_meta(schema))
+    node, arrow = _bind_sql(text, binder, "expression")
     field = pa.field("", arrow)
     if isinstance(node, Column):
-        field = _Binder(everything).field(node)
+        field = binder.field(node)
     return BoundProjection(references(node), field, node)
 
 
 def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
     """Bind one SQL expression whose values are stored; see `pilum.expressions`."""
     binder = _Binder(_with_meta(schema))
-    node, arrow = _bind_sql(text, _with_meta(schema), "expression")
+    node, arrow = _bind_sql(text, binder, "expression")
     if not (isinstance(node, Column) and binder.field(node).type == target):
         node = binder.assigned(Typed(node, arrow), target)
     return BoundProjection(references(node), pa.field("", target), node)
@@ -133,7 +153,7 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *missing])
 
 
-def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
+def _bind_sql(text: str, binder: _Binder, what: str = "filter") -> Typed:
     if not isinstance(text, str):
         raise FilterError(f"{_MEANT[what]}, not {type(text).__name__}")
     tree = quick_parse(text)
@@ -141,7 +161,7 @@ def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
         from pilum.expressions.parse import parse
 
         tree = parse(text, what)
-    return _Binder(schema).bind(_condition(tree) if what == "filter" else tree)
+    return binder.bind(_condition(tree) if what == "filter" else tree)
 
 
 def _condition(node: Expression) -> Expression:
@@ -158,6 +178,7 @@ class _Binder:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
+        self._names: list[str] = schema.names
         self._rules: dict[type[Expression], Callable[..., Typed]] = {
             Column: self._column,
             Literal: self._literal,
@@ -183,6 +204,8 @@ class _Binder:
     def field(self, node: Column) -> pa.Field:
         """Find the field of a column as it is stored; a member is null where its struct is null."""
         field = self._schema.field(self._find(node))
+        if len(node.path) == 1:
+            return field
         nullable = field.nullable
         for depth, name in enumerate(node.path[1:], 1):
             field = _member(field, name, ".".join(node.path[:depth]))
@@ -191,7 +214,7 @@ class _Binder:
 
     def column(self, node: Column) -> Typed:
         """Find a column, with the type in which it is stored."""
-        name = self._schema.names[self._find(node)]
+        name = self._names[self._find(node)]
         return Typed(Column((name, *node.path[1:])), self.field(node).type)
 
     def assigned(self, value: Typed, target: pa.DataType) -> Expression:
@@ -218,7 +241,7 @@ class _Binder:
         return Typed(found.node, found.type.value_type)
 
     def _find(self, node: Column) -> int:
-        name, names = node.path[0], self._schema.names
+        name, names = node.path[0], self._names
         if name in names:
             return int(names.index(name))
         alike = [] if node.quoted else [other for other in names if other.lower() == name.lower()]

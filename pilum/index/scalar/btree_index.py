@@ -26,6 +26,7 @@ from pilum.index.scalar.keys import (
     Keys,
     Side,
     are_ascending,
+    differences,
     has_prefixes,
     keys_of,
     range_of,
@@ -43,15 +44,26 @@ _PAGES_AT_ONCE = 64
 _FEW_PAGES = 16
 """A range of so many pages is kept in the cache; of a longer one only references are read."""
 
+_FEW_KEYS = 16
+"""An estimate for more keys reads a page, of which the search reads more."""
+
+_GUESSED_KEYS = 64
+"""Number of different values that a page is taken to have before one was read."""
+
 _NO_REFERENCES = np.empty(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The rows of a page that have a value."""
+    """The rows of a page that have a value, at least one."""
 
     keys: Keys
     references: Addresses
+
+    @property
+    def rows_per_key(self) -> float:
+        """How many rows have the same value."""
+        return len(self.keys) / (int(differences(self.keys).sum()) + 1)
 
     def between(self, low: Any, high: Any, low_side: Side, high_side: Side) -> Addresses:
         start = 0 if low is None else self.keys.searchsorted(low, low_side)
@@ -96,6 +108,7 @@ class BTreeIndex(Index):
         self._lookup = lookup
         self._cache = Cache(_CACHE_BYTES)
         self._nulls: RowSet | None = None if lookup.num_nulls else RowSet()
+        self._rows_per_key: float | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -153,10 +166,21 @@ class BTreeIndex(Index):
 
     def _estimate_equal(self, values: pa.Array) -> int:
         first, stop = self._pages_of_keys(keys_of(values))
-        # Each value is taken to be a small part of a page, unless it straddles pages.
-        num_pages = np.maximum(stop - first, 0)
-        num_rows = np.maximum(num_pages - 2, 0) + np.minimum(num_pages, 2) / 64
-        return int(num_rows.sum() * self._mean_rows)
+        num_pages = stop - first
+        # Values that straddle pages fill those between the first and the last one.
+        num_full, num_keys = int(np.maximum(num_pages - 2, 0).sum()), int((num_pages > 0).sum())
+        if num_keys > _FEW_KEYS:
+            self._rows_per_key = self._rows_per_key or self._sampled(int(first[len(first) // 2]))
+        rows_per_key = self._rows_per_key or self._mean_rows / _GUESSED_KEYS
+        return int(num_full * self._mean_rows + num_keys * rows_per_key)
+
+    def _sampled(self, place: int) -> float | None:
+        """Return the rows per key of a page that a search for many keys needs."""
+        try:
+            [page] = self._load(self._lookup.pages[: place + 1][-1:])
+        except CorruptFileError:  # the search reports it
+            return None
+        return page.rows_per_key
 
     def _estimate_between(self, query: Between | StartsWith) -> int:
         lookup = self._lookup

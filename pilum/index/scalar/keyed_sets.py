@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
@@ -34,6 +33,7 @@ from pilum.index.scalar.keys import (
     Keys,
     TextKeys,
     are_ascending,
+    differences,
     keys_of,
     range_of,
     require_indexable,
@@ -289,19 +289,11 @@ def _starts(values: pa.Array) -> _Places:
     """Return where each run of equal sorted values begins."""
     num_nulls = values.null_count
     keys = keys_of(values.slice(num_nulls))
-    starts = np.flatnonzero(_differ(keys)) + num_nulls + 1
+    starts = np.flatnonzero(differences(keys)) + num_nulls + 1
     heads = [0] * (num_nulls > 0) + [num_nulls] * (len(keys) > 0)
     return np.concatenate((np.array(heads, dtype=np.int64), starts))
 
 
 def _ascends(keys: Keys) -> bool:
     """Return whether each key is greater than the one before it."""
-    return are_ascending(keys) and bool(_differ(keys).all())
-
-
-def _differ(keys: Keys) -> NDArray[np.bool_]:
-    """Return for each key but the first whether it differs from the one before it."""
-    if isinstance(keys, TextKeys):
-        found = pc.not_equal(keys.array[1:], keys.array[:-1])
-        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
-    return np.asarray(keys[1:] != keys[:-1])
+    return are_ascending(keys) and bool(differences(keys).all())

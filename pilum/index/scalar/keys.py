@@ -36,6 +36,7 @@ __all__ = [
     "Side",
     "TextKeys",
     "are_ascending",
+    "differences",
     "has_prefixes",
     "joined_keys",
     "key_of",
@@ -217,6 +218,14 @@ def stable_order(keys: Keys) -> NDArray[np.int64]:
     if keys.dtype.kind == "i":
         return order_of_keys(keys.astype(np.int64).view(np.uint64) ^ _SIGN_BIT_64)
     return order_of_keys(keys.astype(np.uint64, copy=False))
+
+
+def differences(keys: Keys) -> NDArray[np.bool_]:
+    """Return for each key but the first whether it differs from the one before it."""
+    if isinstance(keys, TextKeys):
+        found = pc.not_equal(keys.array[1:], keys.array[:-1])
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.asarray(keys[1:] != keys[:-1])
 
 
 def joined_keys(parts: Sequence[Any]) -> Keys:

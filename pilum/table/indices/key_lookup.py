@@ -6,6 +6,7 @@ keys 7 3 9        index on the column        pairs 7 ↔ 0:12, 9 ↔ 2:5
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.format.row_address import Addresses
+from pilum.table.indices.plans import named_indices
 from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present
@@ -52,17 +54,16 @@ def look_up(snapshot: Snapshot, column: str, keys: pa.Array) -> KeyPairs | None:
     """
     if not snapshot.manifest.index_section or len(keys) * _ROWS_PER_KEY > snapshot.num_rows:
         return None
-    by_name: dict[str, list[OpenSegment]] = {}
-    for segment in open_segments(snapshot, column):
-        by_name.setdefault(segment.name, []).append(segment)
-    for segments in by_name.values():
-        found = _look_up(snapshot, segments, keys)
+    for index in named_indices(open_segments(snapshot, column)):
+        found = _look_up(snapshot, index.segments, keys)
         if found is not None:
             return found
     return None
 
 
-def _look_up(snapshot: Snapshot, segments: list[OpenSegment], keys: pa.Array) -> KeyPairs | None:
+def _look_up(
+    snapshot: Snapshot, segments: Sequence[OpenSegment], keys: pa.Array
+) -> KeyPairs | None:
     places = [np.empty(0, np.int64)]
     addresses = [np.empty(0, np.uint64)]
     covered = BitMap()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
@@ -27,7 +28,16 @@ from pilum.index.queries import Query
 from pilum.table.indices.conditions import Ask
 from pilum.table.indices.segments import UNREADABLE, OpenSegment
 
-__all__ = ["Asked", "Connected", "Found", "NamedIndex", "Negated", "NeverNull", "Plan"]
+__all__ = [
+    "Asked",
+    "Connected",
+    "Found",
+    "NamedIndex",
+    "Negated",
+    "NeverNull",
+    "Plan",
+    "named_indices",
+]
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,10 @@ class NamedIndex:
         """Return about how many rows match; None if a segment cannot answer the query."""
         total = 0
         for segment in self.segments:
-            found = segment.index.estimate(query)
+            try:
+                found = segment.index.estimate(query)
+            except UNREADABLE:  # evicted, and damaged since; the search reports it
+                found = 0
             if found is None:
                 return None
             total += found
@@ -87,6 +100,22 @@ class NamedIndex:
                 return None
             answers.append(answer if len(self.segments) == 1 else _within(answer, segment))
         return reduce(or_, answers)
+
+
+def named_indices(
+    segments: Sequence[OpenSegment], uuids: frozenset[str] | None = None
+) -> tuple[NamedIndex, ...]:
+    """Group open segments by index.
+
+    Args:
+        segments: The segments.
+        uuids: Uuids of those to use; None for all.
+    """
+    by_name: dict[str, list[OpenSegment]] = {}
+    for one in segments:
+        if uuids is None or one.segment.entry.uuid in uuids:
+            by_name.setdefault(one.name, []).append(one)
+    return tuple(NamedIndex(tuple(own)) for own in by_name.values())
 
 
 @dataclass(frozen=True)

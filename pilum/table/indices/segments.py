@@ -129,19 +129,42 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class OpenSegment:
-    """An open segment, for one version of the table.
+    """A segment that was opened, for one version of the table.
 
     Attributes:
         snapshot: The version.
         segment: The segment.
-        index: Its content.
         moved: The moves that compactions recorded; None for none.
     """
 
     snapshot: Snapshot
     segment: Segment
-    index: Index
     moved: MovedRows | None
+
+    @property
+    def index(self) -> Index:
+        """Its content, which the session keeps; it is opened again if it was evicted.
+
+        Raises:
+            NotFoundError: If a file is missing.
+            CorruptFileError: If a file is damaged.
+        """
+        cache = self.snapshot.session.indices
+        found: Index | None = cache.get(self._key)
+        if found is None:
+            message = self.segment.entry.message
+            found = self.type.open(
+                folder_of(self.snapshot, self.segment.entry),
+                message.index_details.value,
+                message.index_version,
+            )
+            found = cache.put_if_absent(self._key, found, found.size_bytes)
+        return found
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        message = self.segment.entry.message
+        return Index, self.snapshot.store.identity, message.base_id, message.uuid.uuid
 
     @property
     def name(self) -> str:
@@ -240,7 +263,9 @@ class OpenSegment:
     def count_bytes(self) -> None:
         """Update the size in the cache: an index reads parts of its files when it needs them."""
         cache = self.snapshot.session.indices
-        cache.resize(_key(self.snapshot, self.segment.entry), self.index, self.index.size_bytes)
+        index: Index | None = cache.get(self._key)
+        if index is not None:
+            cache.resize(self._key, index, index.size_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
         if self.has_ids or self.moved is not None:
@@ -290,11 +315,12 @@ def named_segments(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], l
     return found, [one for one in segments(snapshot) if one.name == name]
 
 
-def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
+def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     """Open the segments of all indices on a field, in the order of the manifest.
 
     A segment whose files are damaged or missing is left out, with a warning that names it. The
-    fragments that it covers then count as not indexed.
+    fragments that it covers then count as not indexed. The version remembers the others, unless
+    one was left out.
 
     Args:
         snapshot: The version.
@@ -304,13 +330,15 @@ def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
         ColumnNotFoundError: If the column does not exist.
         CorruptFileError: If an entry of the manifest is damaged.
     """
+    key = open_segments, path
+    known: Sequence[OpenSegment] | None = snapshot.prepared.get(key)
+    if known is not None:
+        return known
     field = ScanColumn(snapshot.schema, path).leaf
-    if field is None:
-        return []
+    own = [one for one in segments(snapshot) if field is not None and one.field_id == field.id]
+    wanted = [segment for segment in own if segment.fragments]
     found = []
-    for segment in segments(snapshot):
-        if segment.field_id != field.id or not segment.fragments:
-            continue
+    for segment in wanted:
         try:
             found.append(open_segment(snapshot, segment))
         except UNREADABLE as error:
@@ -320,6 +348,8 @@ def open_segments(snapshot: Snapshot, path: str) -> list[OpenSegment]:
                 RuntimeWarning,
                 stacklevel=2,
             )
+    if len(found) == len(wanted):
+        snapshot.prepared.put(key, found, 1)
     return found
 
 
@@ -330,15 +360,8 @@ def open_segment(snapshot: Snapshot, segment: Segment) -> OpenSegment:
         NotFoundError: If a file is missing.
         CorruptFileError: If a file is damaged, or has fewer rows than the segment covers.
     """
-    cache, key = snapshot.session.indices, _key(snapshot, segment.entry)
-    index: Index | None = cache.get(key)
-    if index is None:
-        message = segment.entry.message
-        opened = segment.type.open(
-            folder_of(snapshot, segment.entry), message.index_details.value, message.index_version
-        )
-        index = cache.put_if_absent(key, opened, opened.size_bytes)
-    found = OpenSegment(snapshot, segment, index, moved_rows(snapshot))
+    found = OpenSegment(snapshot, segment, moved_rows(snapshot))
+    found.index  # noqa: B018 - opened, and kept
     _require_complete(found)
     return found
 
@@ -357,7 +380,7 @@ def _require_complete(opened: OpenSegment) -> None:
         return
     if not segment.fragments - moved.new_fragments:
         return
-    key = ("complete", _key(opened.snapshot, segment.entry), segment.fragments.serialize())
+    key = ("complete", opened._key, segment.fragments.serialize())
     if cache.get(key):
         return
     answers = [opened.search(query) for query in (Between(), IsNull())]
@@ -444,7 +467,3 @@ def _usable(snapshot: Snapshot) -> Sequence[Segment]:
         return []
     found = (usable_segment(snapshot, one) for one in index_segments(manifest.index_section))
     return [segment for segment in found if segment is not None]
-
-
-def _key(snapshot: Snapshot, entry: IndexSegment) -> tuple[object, ...]:
-    return Index, snapshot.store.identity, entry.message.base_id, entry.message.uuid.uuid

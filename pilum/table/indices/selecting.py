@@ -10,7 +10,7 @@ be faster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
@@ -29,8 +29,16 @@ from pilum.table.indices.conditions import (
     Truth,
     condition_of,
 )
-from pilum.table.indices.plans import Asked, Connected, NamedIndex, Negated, NeverNull, Plan
-from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.plans import (
+    Asked,
+    Connected,
+    NamedIndex,
+    Negated,
+    NeverNull,
+    Plan,
+    named_indices,
+)
+from pilum.table.indices.segments import open_segments
 from pilum.table.indices.use import IndexUse
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
@@ -74,11 +82,21 @@ def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | N
     """
     if not isinstance(options.filter, SqlFilter):
         return None
-    plan = _Planner(snapshot, use).plan(condition_of(options.filter.node))
+    plan = _Planner(snapshot, use).plan(_condition(snapshot, options.filter))
     if plan is None or not plan.covered:
         return None
     is_used = use.only_covered or _is_worth_it(snapshot, options, options.filter, plan, use)
     return plan if is_used else None
+
+
+def _condition(snapshot: Snapshot, filter: SqlFilter) -> Condition:
+    """Return the condition of a filter, which the version remembers."""
+    key = condition_of, id(filter)
+    found: tuple[SqlFilter, Condition] | None = snapshot.prepared.get(key)
+    if found is None or found[0] is not filter:  # the entry keeps the filter, and thus its id
+        found = filter, condition_of(filter.node)
+        snapshot.prepared.put(key, found, 1)
+    return found[1]
 
 
 class _Planner:
@@ -87,7 +105,6 @@ class _Planner:
     def __init__(self, snapshot: Snapshot, use: IndexUse) -> None:
         self._snapshot = snapshot
         self._use = use
-        self._indices: dict[Indexed, tuple[NamedIndex, ...]] = {}
 
     def plan(self, condition: Condition) -> Plan | None:
         """Return the plan of a condition; None if indices cannot restrict the rows."""
@@ -148,19 +165,16 @@ class _Planner:
         return num_found * (_LISTED_ROW_NS + _READ_ROW_NS) + scanned_ns
 
     def _indices_of(self, indexed: Indexed) -> tuple[NamedIndex, ...]:
-        found = self._indices.get(indexed)
-        if found is None:
-            found = self._indices[indexed] = tuple(self._opened(indexed))
-        return found
-
-    def _opened(self, indexed: Indexed) -> Iterator[NamedIndex]:
+        """Return the indices on a column, which the version remembers."""
         if any("." in name for name in indexed.path[1:]):
-            return
-        by_name: dict[str, list[OpenSegment]] = {}
-        for segment in open_segments(self._snapshot, ".".join(indexed.path)):
-            if self._use.segments is None or segment.segment.entry.uuid in self._use.segments:
-                by_name.setdefault(segment.name, []).append(segment)
-        yield from (NamedIndex(tuple(segments)) for segments in by_name.values())
+            return ()
+        own = open_segments(self._snapshot, ".".join(indexed.path))
+        key = NamedIndex, id(own), self._use.segments
+        found: tuple[object, tuple[NamedIndex, ...]] | None = self._snapshot.prepared.get(key)
+        if found is None or found[0] is not own:
+            found = own, named_indices(own, self._use.segments)
+            self._snapshot.prepared.put(key, found, 1)
+        return found[1]
 
 
 def _connected(plans: Sequence[Plan], num_found: int, *, is_all: bool, is_whole: bool) -> Plan:

@@ -207,7 +207,7 @@ def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[_Rows]:
         return
     skip, left = options.offset, options.limit
     for fragment, table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
-        wanted = table.slice(skip, left)
+        wanted = table if skip == 0 and left is None else table.slice(skip, left)
         skip -= min(skip, table.num_rows)
         if wanted.num_rows:
             yield fragment, wanted

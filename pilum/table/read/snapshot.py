@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from pilum.cache import Cache
 from pilum.errors import CorruptFileError, UnsupportedVersionError, VersionNotFoundError
+from pilum.expressions import scope_of
 from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -25,6 +27,9 @@ from pilum.table.read.fragment_files import FragmentReader, open_data_file
 from pilum.table.read.session import DEFAULT_SESSION, Session
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line, load_version, newest_sound, no_table
+
+if TYPE_CHECKING:
+    from pilum.expressions.binding import Scope
 
 __all__ = ["Snapshot", "with_counted_rows"]
 
@@ -107,6 +112,11 @@ class Snapshot:
     def prepared(self) -> Cache:
         """What requests of the version derive from its schema; the latest ones are kept."""
         return Cache(_MOST_PREPARED)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The columns that filters of scans may name."""
+        return scope_of(self.described.arrow)
 
     @property
     def schema(self) -> Schema:

@@ -147,6 +147,18 @@ def test_what_cannot_be() -> None:
             BTREE.parameters(given_, pa.int8())
 
 
+def test_estimates_of_many_keys_know_how_often_values_repeat(folders: Folders) -> None:
+    """One page tells it, which the search needs anyway: a list of unique keys is no scan."""
+    wanted = IsIn(pa.array(np.arange(0, 20_000, 100)))
+    unique = folders.built(BTREE, pa.array(np.arange(20_000)))
+    often = folders.built(BTREE, pa.array(np.arange(20_000) // 50 * 50))
+    assert unique.estimate(wanted) == 200
+    assert often.estimate(wanted) == pytest.approx(200 * 50, rel=0.1)
+    few = IsIn(pa.array([17]))
+    assert folders.built(BTREE, pa.array(np.arange(20_000))).estimate(few) == 4096 // 64
+    assert unique.estimate(few) == 1
+
+
 def test_other_types(folders: Folders) -> None:
     """An index whose values have another type than the column is damaged."""
     index = folders.built(BTREE, pa.array([1, 2]))

@@ -29,7 +29,7 @@ def made(path: Path, kind: str = "VALUES", *, stable: bool = False) -> pilum.Lan
 
 
 def opened(dataset: pilum.LanceDataset, path: str = "a") -> list[OpenSegment]:
-    return open_segments(dataset.snapshot, path)
+    return list(open_segments(dataset.snapshot, path))
 
 
 def found(dataset: pilum.LanceDataset, *values: int) -> list[list[int]]:
