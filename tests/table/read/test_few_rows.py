@@ -59,9 +59,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
 def test_rows_are_those_of_a_scan(
     dataset: pilum.LanceDataset, filter: str, columns: list[str] | None
 ) -> None:
-    for window in ({}, {"limit": 3}, {"limit": 2, "offset": 2}, {"offset": 1}, {"limit": 0}):
-        found = dataset.to_table(columns, filter, **window)
-        scanned = dataset.to_table(columns, filter, use_scalar_index=False, **window)
+    for limit, offset in ((None, 0), (3, 0), (2, 2), (None, 1), (0, 0)):
+        found = dataset.to_table(columns, filter, limit, offset)
+        scanned = dataset.to_table(columns, filter, limit, offset, use_scalar_index=False)
         assert found.equals(scanned)
         assert found.num_rows == scanned.num_rows
     last = dataset.fragment_ids() - {0, 1}
@@ -89,8 +89,8 @@ def test_a_lookup_reads_only_its_rows(
     dataset: pilum.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One request for each column with a match, no windows, and nothing is parsed again."""
-    wanted = {"columns": ["key", "text"], "filter": "key = 5"}
-    expected = dataset.to_table(**wanted)
+    columns, wanted = ["key", "text"], "key = 5"
+    expected = dataset.to_table(columns, wanted)
 
     def unused(*_: object) -> None:
         raise AssertionError("a window, or a parser")
@@ -98,9 +98,9 @@ def test_a_lookup_reads_only_its_rows(
     monkeypatch.setattr(scans, "_windows", unused)
     monkeypatch.setattr(pilum.expressions.parse, "parse", unused)
     dataset.io_stats_incremental()
-    assert dataset.to_table(**wanted).equals(expected)
+    assert dataset.to_table(columns, wanted).equals(expected)
     assert dataset.io_stats_incremental().read_iops <= 2
-    assert dataset.count_rows("key = 5") == 1
+    assert dataset.count_rows(wanted) == 1
     assert dataset.io_stats_incremental().read_iops == 0
 
 
