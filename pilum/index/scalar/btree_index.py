@@ -62,7 +62,7 @@ class _Page:
 
     @property
     def rows_per_key(self) -> float:
-        """How many rows have the same value."""
+        """The mean number of rows with the same value."""
         return len(self.keys) / (int(differences(self.keys).sum()) + 1)
 
     def between(self, low: Any, high: Any, low_side: Side, high_side: Side) -> Addresses:

@@ -143,7 +143,7 @@ class OpenSegment:
 
     @property
     def index(self) -> Index:
-        """Its content, which the session keeps; it is opened again if it was evicted.
+        """The content, which the session keeps; it is opened again if it was evicted.
 
         Raises:
             NotFoundError: If a file is missing.

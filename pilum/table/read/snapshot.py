@@ -110,7 +110,7 @@ class Snapshot:
 
     @cached_property
     def prepared(self) -> Cache:
-        """What requests of the version derive from its schema; the latest ones are kept."""
+        """A cache of what requests derive from the version, such as resolved columns."""
         return Cache(_MOST_PREPARED)
 
     @cached_property
