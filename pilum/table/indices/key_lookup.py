@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.format.row_address import Addresses
-from pilum.table.indices.plans import named_indices
 from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present
@@ -54,6 +53,8 @@ def look_up(snapshot: Snapshot, column: str, keys: pa.Array) -> KeyPairs | None:
     """
     if not snapshot.manifest.index_section or len(keys) * _ROWS_PER_KEY > snapshot.num_rows:
         return None
+    from pilum.table.indices.plans import named_indices  # few processes look up keys
+
     for index in named_indices(open_segments(snapshot, column)):
         found = _look_up(snapshot, index.segments, keys)
         if found is not None:
