@@ -1,6 +1,5 @@
-"""Queries of full text, as `full_text_query=` of scans takes them; the fusion of results."""
+"""Queries of full text, as `full_text_query=` of scans takes them."""
 
-from pilum.index.fusion import reciprocal_rank_fusion
 from pilum.index.inverted.queries import (
     BooleanQuery,
     BoostQuery,
@@ -27,5 +26,4 @@ __all__ = [
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",
-    "reciprocal_rank_fusion",
 ]

@@ -92,49 +92,38 @@ class IvfModel:
             partitions[block], distances[block] = model.of(vectors[block])
         return partitions, distances
 
-    def query(self, vector: NDArray[Any]) -> NDArray[Any]:
-        """Return a query as it is compared: contiguous, and of length 1 for cosine.
+    def queries(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """Return queries as they are compared: contiguous, and of length 1 for cosine.
 
         Args:
-            vector: Shape (D,).
+            vectors: Shape (b, D).
         """
         if self.metric is Metric.HAMMING:
-            return np.ascontiguousarray(vector, np.uint8)
-        found = np.ascontiguousarray(vector, np.float32)
+            return np.ascontiguousarray(vectors, np.uint8)
+        found = np.ascontiguousarray(vectors, np.float32)
         return normalized(found) if self.metric is Metric.COSINE else found
 
-    def distances(self, query: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the distance of each centroid to a query, shape (P,).
+    def distances(self, queries: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the distance of each centroid to each query, shape (b, P).
 
         Args:
-            query: From `query`. Distances are squared Euclidean ones for l2 and cosine.
+            queries: From `queries`. Distances are squared Euclidean ones for l2 and cosine.
         """
         wide = self.wide
-        if self.metric is Metric.DOT:
-            return np.asarray(1 - wide @ query)
-        if self.metric is Metric.HAMMING:
-            return np.asarray(np.unpackbits(wide ^ query, axis=1).sum(axis=1, dtype=np.float32))
-        if wide.size <= _FEW_ELEMENTS:
-            gaps = wide - query
-            return np.asarray(np.einsum("ij,ij->i", gaps, gaps))
-        found = wide @ query
-        found *= -2
-        found += self._norms
-        found += query @ query
-        return np.asarray(np.maximum(found, 0, out=found))
-
-    def ranked(self, query: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the partitions in the order of their distances to a query, and the distances.
-
-        Args:
-            query: From `query`.
-
-        Returns:
-            Numbers of partitions and their distances, ascending, both of shape (P,).
-        """
-        distances = self.distances(query)
-        order = np.argsort(distances, kind="stable")
-        return order, distances[order]
+        with np.errstate(all="ignore"):
+            if self.metric is Metric.DOT:
+                return np.asarray(1 - queries @ wide.T)
+            if self.metric is Metric.HAMMING:
+                bits = (np.unpackbits(one ^ wide, axis=1) for one in queries)
+                return np.stack([one.sum(axis=1, dtype=np.float32) for one in bits])
+            if wide.size * len(queries) <= _FEW_ELEMENTS:
+                gaps = queries[:, None] - wide
+                return np.asarray(np.einsum("bij,bij->bi", gaps, gaps))
+            found = queries @ wide.T
+            found *= -2
+            found += self._norms
+            found += np.einsum("ij,ij->i", queries, queries)[:, None]
+            return np.asarray(np.maximum(found, 0, out=found))
 
 
 class _Assignment:

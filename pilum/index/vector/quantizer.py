@@ -11,19 +11,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.format.row_address import Addresses
+from pilum.index.files import IndexFile
 from pilum.index.vector.metrics import Metric
+from pilum.index.vector.stored_parameters import StoredParameters
 
 __all__ = [
     "Answer",
     "Candidates",
     "Columns",
+    "Graphs",
     "NearestQuery",
     "PartitionSearch",
     "Probe",
@@ -149,6 +152,20 @@ class PartitionSearch(Protocol):
         """
 
 
+class Graphs(PartitionSearch, Protocol):
+    """The graphs of the partitions of an index (HNSW), which are read when they are needed."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory in use."""
+
+    def prewarm(self) -> None:
+        """Load everything into memory."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the figures of `index_stats` about the first graph, by the reference's names."""
+
+
 def query_numbers(probe: Probe, num_queries: int) -> NDArray[np.uint32]:
     """Return the numbers of the queries that search a partition."""
     if probe.queries is None:
@@ -168,6 +185,23 @@ class Quantizer(ABC):
     name: ClassVar[str]
     metric: Metric
     dimension: int
+
+    @classmethod
+    @abstractmethod
+    def read(
+        cls, parameters: StoredParameters, file: IndexFile, metric: Metric, dimension: int
+    ) -> Self:
+        """Return the quantizer of a segment.
+
+        Args:
+            parameters: The JSON object of `storage_metadata`.
+            file: auxiliary.idx.
+            metric: The metric of the index.
+            dimension: Number of elements of a vector.
+
+        Raises:
+            CorruptFileError: If a parameter is missing or impossible.
+        """
 
     @property
     @abstractmethod

@@ -1,0 +1,111 @@
+"""Vectors as they are (FLAT).
+
+    flat    D elements of the type of the column; for cosine, scaled to length 1
+
+    {"dim":D}
+
+Source: docs/format/vector-indices.md, "Quantizers".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import CorruptFileError
+from pilum.index.files import IndexFile
+from pilum.index.vector.messages import FLAT
+from pilum.index.vector.metrics import Metric
+from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
+from pilum.index.vector.stored_parameters import StoredParameters
+from pilum.index.vector.vectors import VectorType
+from pilum.kernels.reference_vectors import nearest_flat
+
+__all__ = ["COLUMN", "FlatQuantizer"]
+
+COLUMN = "flat"
+
+
+class FlatQuantizer(Quantizer):
+    """Vectors as they are.
+
+    Args:
+        dtype: Type of the elements.
+        dimension: Number of elements of a vector.
+        metric: The metric of the index.
+
+    Attributes:
+        dtype: See above.
+    """
+
+    name = FLAT
+
+    def __init__(self, dtype: np.dtype[Any], dimension: int, metric: Metric) -> None:
+        self.dtype = dtype
+        self.dimension = dimension
+        self.metric = metric
+
+    @classmethod
+    def read(
+        cls, parameters: StoredParameters, file: IndexFile, metric: Metric, dimension: int
+    ) -> Self:
+        """See `Quantizer.read`."""
+        parameters.integer("dim", dimension, dimension)
+        stored = VectorType.of(COLUMN, file.schema.field(COLUMN).type)
+        if stored.is_multi or stored.is_binary != (metric is Metric.HAMMING):
+            raise CorruptFileError(f"vectors of {stored.dtype} for {metric.value}", file.path)
+        return cls(stored.dtype, dimension, metric)
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """See `Quantizer.fields`."""
+        return (pa.field(COLUMN, pa.list_(pa.from_numpy_dtype(self.dtype), self.dimension)),)
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Quantizer.size_bytes`."""
+        return 0
+
+    def encode(
+        self, vectors: NDArray[Any], partitions: NDArray[np.uint32], centroids: NDArray[Any]
+    ) -> dict[str, NDArray[Any]]:
+        """See `Quantizer.encode`."""
+        del partitions, centroids
+        return {COLUMN: vectors.astype(self.dtype, copy=False)}
+
+    def metadata(self, add_buffer: Callable[[bytes], int]) -> str:
+        """See `Quantizer.metadata`."""
+        del add_buffer
+        return json.dumps({"dim": self.dimension}, separators=(",", ":"))
+
+    def nearest(
+        self, probes: Sequence[Probe], search: Search, earlier: Answer | None = None
+    ) -> Answer:
+        """See `Quantizer.nearest`."""
+        parts = [(one.columns[COLUMN], one.rows, one.allowed, one.queries) for one in probes]
+        return nearest_flat(
+            parts,
+            search.queries.astype(self.dtype, copy=False),
+            self.metric.value,
+            search.k,
+            lower=search.lower,
+            upper=search.upper,
+            earlier=earlier,
+        )
+
+    def decoded(
+        self, columns: Columns, partitions: NDArray[np.uint32], centroids: NDArray[Any]
+    ) -> NDArray[np.float32]:
+        """See `Quantizer.decoded`; bytes of bits remain bytes."""
+        del partitions, centroids
+        found = columns[COLUMN]
+        return found if self.metric is Metric.HAMMING else found.astype(np.float32, copy=False)
+
+    def statistics(self) -> dict[str, Any]:
+        """See `Quantizer.statistics`."""
+        return {"dim": self.dimension, "index_type": FLAT, "metric_type": self.metric.value}

@@ -1,0 +1,86 @@
+"""Sets of row references as masks over the rows of partitions.
+
+    allowed    rows 2 5 of fragment 0, row 1 of fragment 7
+    table      0 0 1 0 0 1 | 0 1 | 0        a byte for each row up to the last one, by fragment
+    rows       5 6 (7, 1)   ──▶   1 0 1     what lies outside of the table has the last byte
+
+A look-up takes one step however many rows are listed. A set whose rows lie far apart, as the ids of
+few rows of a very large table do, is searched instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.format.row_address import Addresses
+from pilum.index.answers import RowSet
+
+__all__ = ["RowMask"]
+
+_SHIFT = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
+_MAX_FRAGMENTS = 1 << 20
+_FREE_BYTES = 16 << 20
+_BYTES_PER_ROW = 64
+
+
+class RowMask:
+    """A set of rows, for look-ups of rows in any order.
+
+    Args:
+        allowed: The set.
+
+    Attributes:
+        allowed: See above.
+    """
+
+    def __init__(self, allowed: RowSet) -> None:
+        self.allowed = allowed
+        self._listed = allowed.listed
+        self._outside = bool(allowed.is_complement)
+        self._table: NDArray[np.bool_] | None = None
+        self._fill()
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that the table uses."""
+        return 0 if self._table is None else self._table.nbytes
+
+    def of(self, rows: Addresses) -> NDArray[np.bool_]:
+        """Return which of some rows are in the set."""
+        listed, table = self._listed, self._table
+        if table is None:
+            places = listed.searchsorted(rows)
+            places[places == len(listed)] = 0
+            return np.asarray((listed[places] == rows) ^ self._outside)
+        fragments = np.minimum(rows >> _SHIFT, np.uint64(len(self._starts) - 1)).astype(np.int64)
+        places = (rows & _LOW).astype(np.int64) + self._starts[fragments]
+        np.minimum(places, self._stops[fragments], out=places)
+        return np.asarray(table[places])
+
+    def _fill(self) -> None:
+        """Build the table, unless it would be large for what it says."""
+        listed = self._listed
+        if not len(listed):
+            self._starts = self._stops = np.zeros(1, np.int64)
+            self._table = np.array([self._outside])
+            return
+        last = int(listed[-1] >> _SHIFT)
+        if last >= _MAX_FRAGMENTS:
+            return
+        # Row r of fragment f has the byte starts[f] + r; the one at stops[f] is of rows outside.
+        firsts = np.arange(last + 2, dtype=np.uint64) << _SHIFT
+        ends = listed.searchsorted(firsts)
+        sizes = np.zeros(last + 2, np.int64)
+        filled = np.flatnonzero(ends[1:] > ends[:-1])
+        sizes[filled] = (listed[ends[filled + 1] - 1] & _LOW).astype(np.int64) + 1
+        self._stops = np.cumsum(sizes + 1) - 1
+        self._starts = self._stops - sizes
+        num_bytes = int(self._stops[-1]) + 1
+        if num_bytes > _FREE_BYTES + _BYTES_PER_ROW * len(listed):
+            return
+        table = np.full(num_bytes, True) if self._outside else np.zeros(num_bytes, np.bool_)
+        fragments = (listed >> _SHIFT).astype(np.int64)
+        table[(listed & _LOW).astype(np.int64) + self._starts[fragments]] = not self._outside
+        self._table = table

@@ -1,0 +1,352 @@
+"""An open segment of a vector index.
+
+    query ──▶ distances of the centroids ──▶ the first partitions ──▶ one call of a kernel
+          ──▶ fewer than k rows: further partitions, until there are k
+
+Source: docs/format/vector-indices.md, "Probing".
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.format.row_address import Addresses
+from pilum.index.answers import Answer as RowAnswer
+from pilum.index.answers import RowSet
+from pilum.index.base import Index
+from pilum.index.queries import Query
+from pilum.index.vector.ivf import IvfModel
+from pilum.index.vector.probing import num_probes
+from pilum.index.vector.quantizer import (
+    Answer,
+    Candidates,
+    Columns,
+    Graphs,
+    NearestQuery,
+    PartitionSearch,
+    Probe,
+    Quantizer,
+    Search,
+)
+from pilum.index.vector.row_masks import RowMask
+from pilum.index.vector.segment_files import PartitionReader
+
+__all__ = ["VectorIndex"]
+
+_MAX_DISTANCES = 1 << 22
+"""So many distances to centroids are computed together; larger batches are cut."""
+
+_PARTITIONS_AT_ONCE = 64
+"""So many further partitions are read together."""
+
+
+class VectorIndex(Index):
+    """An open segment of a vector index.
+
+    Args:
+        name: Name of the index type, such as "IVF_PQ".
+        model: The centroids.
+        quantizer: The way in which vectors are stored.
+        partitions: The partitions.
+        graphs: The search through graphs; None without graphs.
+        about: Figures of `index_stats` about the files, by the reference's names.
+
+    Attributes:
+        name: See above.
+        model: See above.
+        quantizer: See above.
+        partitions: See above.
+        graphs: See above.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: IvfModel,
+        quantizer: Quantizer,
+        partitions: PartitionReader,
+        graphs: Graphs | None,
+        about: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.quantizer = quantizer
+        self.partitions = partitions
+        self.graphs = graphs
+        self._about = about
+        self._searcher: PartitionSearch = quantizer if graphs is None else graphs
+        self._has_empty = bool((partitions.lengths == 0).any())
+        self._mask: RowMask | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+        graphs = 0 if self.graphs is None else self.graphs.size_bytes
+        mask = 0 if self._mask is None else self._mask.size_bytes
+        own = self.model.size_bytes + self.quantizer.size_bytes
+        return own + self.partitions.size_bytes + graphs + mask
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the index."""
+        return int(self.partitions.lengths.sum())
+
+    def search(self, query: Query) -> RowAnswer | None:
+        """Return None: conditions on vectors are tested by reading them."""
+        del query
+        return None
+
+    def estimate(self, query: Query) -> int | None:
+        """Return None: conditions on vectors are tested by reading them."""
+        del query
+        return None
+
+    def references(self) -> Addresses:
+        """Return the references of all rows, in the order of partitions.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        return self.partitions.references()
+
+    def read(self, number: int) -> tuple[Addresses, Columns]:
+        """Return the row references and the plain codes of a partition.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        [probe] = self.partitions.probes([number])
+        return probe.rows, self.quantizer.plain(probe.columns)
+
+    def prewarm(self) -> None:
+        """Load everything into memory."""
+        numbers = range(self.model.num_partitions)
+        for start in range(0, len(numbers), _PARTITIONS_AT_ONCE):
+            self.partitions.probes(numbers[start : start + _PARTITIONS_AT_ONCE])
+        self.partitions.references()
+        if self.graphs is not None:
+            self.graphs.prewarm()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the figures of `index_stats` for this segment, by the reference's names."""
+        model = self.model
+        sub_index = self.quantizer.statistics()
+        if self.graphs is not None:
+            sub_index = {**self.graphs.statistics(), **sub_index, "index_type": "HNSW"}
+        found = {
+            "index_type": self.name,
+            **self._about,
+            "metric_type": model.metric.value,
+            "num_partitions": model.num_partitions,
+            "sub_index": sub_index,
+            "partitions": [{"size": size} for size in self.partitions.lengths.tolist()],
+            "loss": model.loss,
+        }
+        if os.environ.get("LANCE_INCLUDE_VECTOR_CENTROIDS", "true").lower() != "false":
+            found["centroids"] = model.centroids.tolist()
+        return found
+
+    def nearest(self, query: NearestQuery, allowed: RowSet | None = None) -> Candidates:
+        """Return the rows nearest to a query.
+
+        Args:
+            query: The query.
+            allowed: The rows that may be found, as the segment refers to them; None for all.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        [found] = self.nearest_batch(query.vector[None], query, allowed)
+        return found
+
+    def nearest_batch(
+        self, vectors: NDArray[Any], query: NearestQuery, allowed: RowSet | None = None
+    ) -> list[Candidates]:
+        """Return the rows nearest to each of several queries; partitions are searched one by one.
+
+        Args:
+            vectors: The vectors of the queries, shape (b, D).
+            query: Everything else about them; its vector is not used.
+            allowed: See `nearest`.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        if not self.model.num_partitions:
+            return [_candidates(_NOTHING, 0, 0)] * len(vectors)
+        step = max(_MAX_DISTANCES // self.model.num_partitions, 1)
+        if len(vectors) <= step:
+            return self._nearest(vectors, query, allowed)
+        return [
+            one
+            for start in range(0, len(vectors), step)
+            for one in self._nearest(vectors[start : start + step], query, allowed)
+        ]
+
+    def _nearest(
+        self, vectors: NDArray[Any], query: NearestQuery, allowed: RowSet | None
+    ) -> list[Candidates]:
+        model = self.model
+        queries = model.queries(vectors)
+        distances = model.distances(queries)
+        counts = num_probes(
+            distances,
+            model.metric,
+            query.k_asked,
+            query.minimum_nprobes,
+            query.maximum_nprobes,
+            query.search_effort,
+        )
+        counts[np.isnan(distances[:, 0])] = 0  # no vector is near to a query with a NaN
+        search = Search(queries, query.k, query.lower, query.upper, query.ef, query.approx_mode)
+        mask = None if allowed is None else self._mask_of(allowed)
+        if len(vectors) == 1:
+            order = _first(distances[0], int(counts[0]))
+            probes = self._limited(self.partitions.probes(self._filled(order)), mask)
+        else:
+            probes = self._probes_of_batch(distances, counts, mask)
+        answer = self._search(probes, search) if probes else _none(len(vectors))
+        bounds = answer[0].tolist()
+        found = []
+        for number, count in enumerate(counts.tolist()):
+            if bounds[number + 1] - bounds[number] < query.k and not query.is_fixed:
+                own = _answer_of(answer, number)
+                one = replace(search, queries=queries[number : number + 1])
+                found.append(self._continued(distances[number], count, one, own, query, mask))
+            else:
+                found.append(_candidates(answer, number, count))
+        return found
+
+    def _search(self, probes: list[Probe], search: Search, earlier: Answer | None = None) -> Answer:
+        with np.errstate(all="ignore"):  # a distance that overflows is infinite
+            return self._searcher.nearest(probes, search, earlier)
+
+    def _filled(self, order: NDArray[np.int64]) -> list[int]:
+        if self._has_empty:
+            order = order[self.partitions.lengths[order] > 0]
+        numbers: list[int] = order.tolist()
+        return numbers
+
+    def _mask_of(self, allowed: RowSet) -> RowMask:
+        """Return the mask of a set; that of the last set is kept, as queries often share one."""
+        kept = self._mask
+        if kept is None or kept.allowed is not allowed:
+            kept = self._mask = RowMask(allowed)
+        return kept
+
+    def _limited(self, probes: list[Probe], mask: RowMask | None) -> list[Probe]:
+        """Return partitions with the rows that may be found; those without any are left out."""
+        if mask is None:
+            return probes
+        found = []
+        for one in probes:
+            allowed = mask.of(one.rows)
+            if allowed.any():
+                found.append(Probe(one.number, one.rows, one.columns, one.centroid, allowed))
+        return found
+
+    def _probes_of_batch(
+        self, distances: NDArray[np.float32], counts: NDArray[np.int64], mask: RowMask | None
+    ) -> list[Probe]:
+        """Return the partitions that any query searches, each with the numbers of its queries."""
+        num_queries, num_partitions = distances.shape
+        most = int(counts.max())
+        if most < num_partitions:
+            order = np.argpartition(distances, most, axis=1)[:, :most]
+            ranks = np.argsort(np.take_along_axis(distances, order, axis=1), axis=1, kind="stable")
+            order = np.take_along_axis(order, ranks, axis=1)
+        else:
+            order = np.argsort(distances, axis=1, kind="stable")
+        is_searched = np.arange(most) < counts[:, None]
+        numbers = order[:, :most][is_searched]
+        queries = np.repeat(np.arange(num_queries, dtype=np.uint32), counts)
+        by_number = np.argsort(numbers, kind="stable")
+        numbers, queries = numbers[by_number], queries[by_number]
+        distinct, starts = np.unique(numbers, return_index=True)
+        stops = np.append(starts[1:], len(numbers))
+        keep = self.partitions.lengths[distinct] > 0
+        asked = {
+            number: queries[start:stop]
+            for number, start, stop in zip(
+                distinct[keep].tolist(), starts[keep].tolist(), stops[keep].tolist(), strict=True
+            )
+        }
+        probes = self._limited(self.partitions.probes(list(asked)), mask)
+        return [
+            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked[one.number])
+            for one in probes
+        ]
+
+    def _continued(
+        self,
+        distances: NDArray[np.float32],
+        count: int,
+        search: Search,
+        answer: Answer,
+        query: NearestQuery,
+        mask: RowMask | None,
+    ) -> Candidates:
+        """Search further partitions in the order of their distances until `k` rows are found."""
+        found = len(answer[1])
+        order = np.argsort(distances, kind="stable")[: query.maximum_nprobes]
+        sizes = self._num_allowed(mask)
+        rest = order[count:]
+        rest = rest[sizes[rest] > 0]
+        if np.isnan(distances[order[0]]) or not len(rest):
+            return _candidates(answer, 0, count)
+        has_range = query.lower is not None or query.upper is not None
+        if self.graphs is None and not has_range:  # so that it is known how many each will give
+            needed = int(np.cumsum(sizes[rest]).searchsorted(query.k - found)) + 1
+            steps = [rest[:needed].tolist()]
+        else:
+            steps = [[number] for number in rest.tolist()]
+        for place, step in enumerate(steps):
+            if len(steps) > 1 and place % _PARTITIONS_AT_ONCE == 0:
+                self.partitions.probes(rest[place : place + _PARTITIONS_AT_ONCE].tolist())
+            probes = self._limited(self.partitions.probes(step), mask)
+            answer = self._search(probes, search, answer)
+            count += len(step)
+            if len(answer[1]) >= query.k:
+                break
+        return _candidates(answer, 0, count)
+
+    def _num_allowed(self, mask: RowMask | None) -> NDArray[np.int64]:
+        """Return the number of rows of each partition that may be found."""
+        lengths = self.partitions.lengths
+        if mask is None:
+            return lengths
+        sums = np.concatenate(([0], np.cumsum(mask.of(self.partitions.references()))))
+        ends = np.cumsum(lengths)
+        return np.asarray(sums[ends] - sums[ends - lengths])
+
+
+_NOTHING: Answer = (np.zeros(2, np.int64), np.empty(0, np.uint64), np.empty(0, np.float32))
+
+
+def _none(num_queries: int) -> Answer:
+    return np.zeros(num_queries + 1, np.int64), _NOTHING[1], _NOTHING[2]
+
+
+def _answer_of(answer: Answer, number: int) -> Answer:
+    """Return the answer of one query."""
+    own = slice(int(answer[0][number]), int(answer[0][number + 1]))
+    rows, distances = answer[1][own], answer[2][own]
+    return np.array([0, len(rows)]), rows, distances
+
+
+def _candidates(answer: Answer, number: int, num_probed: int) -> Candidates:
+    _, rows, distances = _answer_of(answer, number)
+    return Candidates(rows, distances, num_probed)
+
+
+def _first(distances: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the numbers of the nearest partitions, in the order of their distances."""
+    if 8 * count < len(distances):
+        nearest = np.argpartition(distances, count)[:count]
+        return nearest[np.argsort(distances[nearest], kind="stable")]
+    return np.argsort(distances, kind="stable")[:count]
