@@ -33,6 +33,7 @@ from pilum.format.schema import Schema
 from pilum.table.changes.join import BLOCK_BYTES
 from pilum.table.changes.merge_rows import SOURCE, TARGET, Clauses, Matched
 from pilum.table.commit.jobs import JobKey
+from pilum.table.indices.key_lookup import index_for_keys
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["MergeClauses", "MergePlan", "explained_merge"]
@@ -262,7 +263,9 @@ def _require_qualified(name: str) -> None:
         raise FilterError(f"{name!r}: name columns as source.x or target.x")
 
 
-def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verbose: bool) -> str:
+def explained_merge(
+    snapshot: Snapshot, plan: MergePlan, source: pa.Schema, *, uses_index: bool, verbose: bool
+) -> str:
     """Return the steps of a merge as text."""
     keys = ", ".join(plan.on)
     manifest = snapshot.manifest
@@ -273,7 +276,10 @@ def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verb
             f"when_not_matched={_not_matched(plan)}, when_not_matched_by_source={_others(plan)}"
         ),
         "  Write: new rows in files of their own, and marks on rows that moved or go",
-        f"    Join: {keys} of source and table, {BLOCK_BYTES >> 20} MiB of keys at a time",
+        (
+            f"    Join: {keys} of source and table, {BLOCK_BYTES >> 20} MiB of keys at a time"
+            f"{_lookup(snapshot, plan) if uses_index else ''}"
+        ),
         (
             f"      Scan: {snapshot.store.uri}, version {manifest.version}, columns {keys}, "
             f"{num_fragments} of {num_fragments} fragments, {snapshot.num_rows} rows"
@@ -284,6 +290,15 @@ def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verb
         files = (file.path for fragment in manifest.fragments for file in fragment.files)
         lines[4:4] = [f"        File: {path}" for path in files]
     return "\n".join(lines)
+
+
+def _lookup(snapshot: Snapshot, plan: MergePlan) -> str:
+    """Return which index replaces the scan of the table if the source is small."""
+    found = index_for_keys(snapshot, plan.on[0]) if len(plan.on) == 1 else None
+    if found is None:
+        return ""
+    name, most = found
+    return f"; up to {most} keys are looked up in the index {name}"
 
 
 def _matched(plan: MergePlan) -> str:

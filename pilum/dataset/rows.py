@@ -302,7 +302,9 @@ class MergeInsertBuilder(MergeClauses):
         source = snapshot.schema.arrow if schema is None else schema
         self._require_something()
         self._plan.bound(snapshot, source)
-        return explained_merge(snapshot, self._plan, source, verbose)
+        return explained_merge(
+            snapshot, self._plan, source, uses_index=self._uses_index, verbose=verbose
+        )
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
         """Run the merge without a commit, remove the written files, and report its costs.
@@ -322,7 +324,9 @@ class MergeInsertBuilder(MergeClauses):
         files = operation.new_files()
         for path in files:
             discard_file(snapshot.store, path)
-        steps = explained_merge(snapshot, self._plan, spool.schema, verbose=False).splitlines()
+        steps = explained_merge(
+            snapshot, self._plan, spool.schema, uses_index=self._uses_index, verbose=False
+        ).splitlines()
         head = (
             f"Analyzed: num_inserted_rows={counts.inserted}, num_updated_rows={counts.updated}, "
             f"num_deleted_rows={counts.deleted}, num_files_written={len(files)}, "

@@ -566,3 +566,21 @@ def test_what_builders_of_merges_refuse(tmp_path: Path) -> None:
             call()
     with pytest.raises(InvalidInputError, match="nothing to merge"):
         builder.explain_plan()
+
+
+def test_plans_name_the_index_of_the_key(tmp_path: Path) -> None:
+    table = pa.table({"a": range(64), "f": pa.array(range(64), pa.float64()), "v": range(64)})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+
+    def join(*on: str, use_index: bool = True) -> str:
+        builder = dataset.merge_insert(list(on)).when_matched_update_all().use_index(use_index)
+        return builder.explain_plan().splitlines()[2]
+
+    assert "index" not in join("a")
+    dataset.create_scalar_index("a", "BITMAP", name="few")
+    dataset.create_scalar_index("f", "BTREE")
+    assert "index" not in join("a")
+    dataset.create_scalar_index("a", "BTREE", name="by_a")
+    assert join("a").endswith("; up to 4 keys are looked up in the index by_a")
+    for line in (join("f"), join("a", "v"), join("a", use_index=False)):
+        assert "index" not in line

@@ -11,18 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.format.row_address import Addresses
-from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments
+from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments, segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present
 
-__all__ = ["KeyPairs", "look_up"]
+__all__ = ["KeyPairs", "index_for_keys", "look_up"]
 
 _ROWS_PER_KEY = 16
 """Minimum rows per key; with more keys, a join reads fewer bytes."""
+
+_PAIRED = "BTREE"
+"""The type of indices that find keys."""
+_JOINED = (pt.is_floating, pt.is_dictionary, pt.is_decimal, pt.is_boolean)
+"""Types of keys that are joined by their bits, which no index has."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,28 @@ def look_up(snapshot: Snapshot, column: str, keys: pa.Array) -> KeyPairs | None:
     return None
 
 
-def _look_up(
-    snapshot: Snapshot, segments: Sequence[OpenSegment], keys: pa.Array
-) -> KeyPairs | None:
+def index_for_keys(snapshot: Snapshot, column: str) -> tuple[str, int] | None:
+    """Return the index in which `look_up` would search keys, and for how many keys at most.
+
+    None if no index can find keys of this column. No file is read.
+
+    Raises:
+        CorruptFileError: If an entry of the manifest is damaged.
+    """
+    field = snapshot.schema.by_name[column]
+    if any(test(field.arrow_type) for test in _JOINED):
+        return None
+    for segment in segments(snapshot):
+        if segment.field_id == field.id and segment.fragments and segment.type.name == _PAIRED:
+            return segment.name, snapshot.num_rows // _ROWS_PER_KEY
+    return None
+
+
+def _look_up(snapshot: Snapshot, opened: Sequence[OpenSegment], keys: pa.Array) -> KeyPairs | None:
     places = [np.empty(0, np.int64)]
     addresses = [np.empty(0, np.uint64)]
     covered = BitMap()
-    for segment in segments:
+    for segment in opened:
         try:
             found = segment.pairs(keys)
         except UNREADABLE as error:

@@ -323,7 +323,7 @@ mod tests {
                     None => damaged.truncate(cut),
                 }
                 let ends = [0, i64::try_from(damaged.len()).unwrap_or_default()];
-                for path in &paths {
+                for (number, path) in paths.iter().enumerate() {
                     let documents = Documents {
                         offsets: OffsetsIn::Large(&ends),
                         data: &damaged,
@@ -334,7 +334,9 @@ mod tests {
                         lengths(documents, path).is_err(),
                         contains(documents, path, "x").is_err(),
                     ];
-                    assert!(place.is_some() || made.iter().any(|failed| *failed));
+                    // The first path does not read what follows the array.
+                    let must_fail = place.is_none() && number == 1;
+                    assert!(!must_fail || made.iter().all(|failed| *failed));
                 }
             }
         }
