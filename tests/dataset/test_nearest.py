@@ -362,6 +362,16 @@ def test_bad_searches_are_named(
         dataset.scanner(nearest=search(**more))
 
 
+@pytest.mark.parametrize("type", [pa.uint8(), pa.int8()])
+@pytest.mark.parametrize("query", [[300, 0], [-129, 0], [0.5, 0], [float("nan"), 0]])
+def test_queries_of_bytes_are_integers(tmp_path: Path, type: pa.DataType, query: Any) -> None:
+    table = pa.table({"v": vectors_of([[1, 2], [3, 4]], type, 2)})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+    assert dataset.to_table(nearest=search(q=[3.0, 4.0]))["_distance"][0].as_py() == 0
+    with pytest.raises(InvalidInputError, match="expected integers from"):
+        dataset.to_table(nearest=search(q=query))
+
+
 def test_errors_of_names_and_types(dataset: pilum.LanceDataset) -> None:
     with pytest.raises(ColumnNotFoundError, match="nearest"):
         dataset.scanner(nearest=search(column="w"))

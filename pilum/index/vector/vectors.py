@@ -224,8 +224,15 @@ def require_query(query: Any, type: VectorType, column: str) -> Matrix:
             f"Query vector size {found.shape[-1]} does not match index column size "
             f"{type.dimension} of column {column!r}"
         )
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(found.astype(type.dtype, copy=False))
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = np.ascontiguousarray(found.astype(type.dtype, copy=False))
+    if type.dtype.kind in "iu" and not np.array_equal(own, found):
+        limits = np.iinfo(type.dtype)
+        raise InvalidInputError(
+            f"query for column {column!r}: expected integers from {limits.min} to {limits.max}, as "
+            f"elements are {type.dtype}"
+        )
+    return own
 
 
 def _plain(query: Any) -> Any:

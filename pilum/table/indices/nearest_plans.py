@@ -137,7 +137,7 @@ class NearestPlan:
         factor = self.probing.refine_factor
         candidates = self._candidates(self.index, queries, factor or 1)
         if factor is None and not self.compared:
-            return candidates
+            return [one.within(self.lower, self.upper) for one in candidates]
         places = [self.addresses(one.ids) for one in candidates]
         found = refined(self.snapshot, self.column, exact, places)
         if not self.compared:

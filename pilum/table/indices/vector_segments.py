@@ -113,7 +113,7 @@ class VectorSegments:
     def nearest_lists(
         self, vectors: Matrix, query: NearestQuery, allowed: Sequence[RowSet | None]
     ) -> Nearest:
-        """Return the nearest lists of vectors, by the estimate of `fused`.
+        """Return the nearest lists of vectors, by the estimate of `fused`, at any distance.
 
         Args:
             vectors: The vectors of the query, shape (t, D).
@@ -121,8 +121,7 @@ class VectorSegments:
             allowed: From `allowed`.
         """
         more = replace(query, k=query.k * _MORE_OF_LISTS, lower=None, upper=None)
-        found = fused(self.nearest(vectors, more, allowed), query.k)
-        return found.within(query.lower, query.upper)
+        return fused(self.nearest(vectors, more, allowed), query.k)
 
 
 def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegments | None:
