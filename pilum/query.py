@@ -1,5 +1,6 @@
-"""Queries of full text, as `full_text_query=` of scans takes them."""
+"""Queries of full text, as `full_text_query=` of scans takes them; the fusion of results."""
 
+from pilum.index.fusion import reciprocal_rank_fusion
 from pilum.index.inverted.queries import (
     BooleanQuery,
     BoostQuery,
@@ -26,4 +27,5 @@ __all__ = [
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",
+    "reciprocal_rank_fusion",
 ]

@@ -24,7 +24,7 @@ from pilum.table.indices.nearest import QUERY_INDEX, VectorSearch
 from pilum.table.indices.nearest_plans import Probing
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["NEAREST_KEYS", "vector_search"]
+__all__ = ["NEAREST_KEYS", "queries_of", "vector_search"]
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def vector_search(snapshot: Snapshot, nearest: Any, *, is_prefilter: bool) -> Ve
     """
     given = _given(nearest)
     column = _column(snapshot, given["column"])
-    queries, is_batch = _queries(given["q"], column.type, column.path)
+    queries, is_batch = queries_of(given["q"], column.type, column.path)
     if is_batch and QUERY_INDEX in snapshot.schema.by_name:
         raise InvalidInputError(
             f"a batch of queries returns a column {QUERY_INDEX!r}, but the table has one: rename "
@@ -105,7 +105,7 @@ def _column(snapshot: Snapshot, path: Any) -> VectorColumn:
         raise ColumnNotFoundError(f"nearest: {error}") from None
 
 
-def _queries(q: Any, type: VectorType, path: str) -> tuple[Any, bool]:
+def queries_of(q: Any, type: VectorType, path: str) -> tuple[Any, bool]:
     """Return the queries as `VectorSearch` takes them, and whether they are a batch."""
     found = require_query(q, type, path)
     if type.is_multi:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
+
+if TYPE_CHECKING:
+    from pilum.dataset.prepared import PreparedNearest
 
 __all__ = ["Reading"]
 
@@ -161,6 +164,30 @@ class Reading(DatasetBase):
         known = MoreScanKeywords.__annotations__.keys()
         more: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
         return self.to_table(columns, filter, limit, offset, **more).to_pandas(**kwargs)
+
+    def prepare_nearest(
+        self, column: str, k: int | None = None, **keywords: Any
+    ) -> PreparedNearest:
+        """Prepare a search of the nearest vectors, to be run with many queries.
+
+        What does not depend on the query is done once: checks, opening the index, and selecting
+        the rows that match a prefilter.
+
+        Args:
+            column: Name of the column of vectors, or dotted path of a member of a struct.
+            k: Maximum number of rows for each query; 10 if None.
+            **keywords: Other keys of the argument `nearest` of `scanner`, except "q", and
+                arguments of `scanner` such as `columns`, `filter` and `prefilter`.
+
+        Returns:
+            An object whose method `search` takes a query, or a batch of them, and returns a table.
+
+        Raises:
+            As `scanner`.
+        """
+        from pilum.dataset.prepared import prepared_nearest  # few processes search
+
+        return prepared_nearest(self._snapshot, {**keywords, "column": column, "k": k})
 
     def head(self, num_rows: int, **scan: Unpack[ScanKeywords]) -> pa.Table:
         """Read the first rows. The other arguments are those of `scanner`."""

@@ -211,6 +211,14 @@ class Scan:
             and self.search is None
         )
 
+    @property
+    def is_plain_search(self) -> bool:
+        """Return whether rows are returned exactly as a search yields them."""
+        search = self.search
+        return search is not None and self == Scan(
+            self.options, indices=self.indices, search=search
+        )
+
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Return the schema of the batches of the scan."""
         scanned = self.read_schema(snapshot, self.options)

@@ -176,6 +176,13 @@ class LanceScanner:
         if self._scan.is_plain:
             table = scan_table(self._snapshot, self._selected(self._scan.options))
             return given_table(table) if self._snapshot.schema.has_marks else table
+        wanted = self._scan
+        if wanted.search is not None and wanted.is_plain_search:
+            from pilum.table.indices.searches import found_rows
+
+            found = wanted.search.found(self._snapshot, self._options, wanted.indices)
+            table = found_rows(self._snapshot, found, self._stored, wanted.search)
+            return given_table(table) if self._snapshot.schema.has_marks else table
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
     def to_pandas(self, **kwargs: Any) -> Any:

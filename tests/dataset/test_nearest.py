@@ -451,3 +451,37 @@ def test_every_search_finds_the_nearest(tmp_path: Path, data: st.DataObject) -> 
     if 0 < len(mine) < len(certain):
         others = [d for n, d in expected.items() if n not in mine and low + slack <= d]
         assert max(mine.values()) <= min(others, default=np.inf) + slack
+
+
+def test_prepared_searches_find_the_same(dataset: pilum.LanceDataset) -> None:
+    scans: list[dict[str, Any]] = [
+        {},
+        {"columns": ["id", "_distance", "_rowid"]},
+        {"columns": ["_rowid", "_distance"], "with_row_address": True},
+        {"columns": ["id", "_distance"], "filter": "id > 4"},
+        {"columns": ["id", "_distance"], "filter": "id > 4", "prefilter": True, "limit": 2},
+    ]
+    for scan in scans:
+        prepared = dataset.prepare_nearest("v", k=4, metric="cosine", **scan)
+        for query in (*VECTORS[:3], VECTORS[:2]):
+            expected = dataset.to_table(nearest=search(q=query, metric="cosine"), **scan)
+            assert prepared.search(query).equals(expected)
+        assert prepared.schema == prepared.search(VECTORS[0]).schema
+        with pytest.raises(InvalidInputError, match="Query vector size 2"):
+            prepared.search([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"q": [1.0] * 3}, "pass the query to `search`"),
+        ({"k": 0}, "Nearest-K"),
+        ({"columns": {"a": "id"}, "disable_scoring_autoprojection": True}, "use scanner"),
+        ({"order_by": "id"}, "use scanner"),
+    ],
+)
+def test_bad_prepared_searches_are_named(
+    dataset: pilum.LanceDataset, keywords: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        dataset.prepare_nearest("v", **keywords)

@@ -32,6 +32,7 @@ OWN_NAMES = {
     ("LanceDataset", "given_handler"),  # for the floors of the front
     ("LanceDataset", "last_commit"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
+    ("LanceDataset", "prepare_nearest"),  # a search for many queries
     ("LanceDataset", "snapshot"),  # what the front reads from
     ("LanceDataset", "take_rows"),  # there it is private
     ("LanceDataset", "verify"),  # there it is `validate`, and says less

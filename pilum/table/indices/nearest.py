@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
@@ -74,22 +76,30 @@ class VectorSearch(Search):
 
     def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
         """See `Search.found`."""
-        plan = self.plan(snapshot, options, use)
+        return self.found_by(self.plan(snapshot, options, use), options)
+
+    def found_by(self, plan: NearestPlan, options: ScanOptions) -> Found:
+        """Return the rows as `found`, with a plan that was made before."""
         parts = plan.nearest(self.queries)
-        addresses = plan.addresses(np.concatenate([one.ids for one in parts]))
-        columns = {
-            DISTANCE: np.concatenate([one.distances for one in parts]),
-            QUERY_INDEX: np.repeat(np.arange(len(parts), dtype=np.int32), list(map(len, parts))),
-        }
-        if options.filter is not None and not self.is_prefilter:
-            named = set(options.filter.columns) & set(self.own)
+        is_one = len(parts) == 1
+        ids = parts[0].ids if is_one else np.concatenate([one.ids for one in parts])
+        addresses = plan.addresses(ids)
+        distances = np.concatenate([one.distances for one in parts])
+        columns: dict[str, NDArray[Any]] = {DISTANCE: distances}
+        if self.is_batch:
+            lengths = [len(one) for one in parts]
+            columns[QUERY_INDEX] = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
+        filter = None if self.is_prefilter else options.filter
+        if filter is None and options.limit is None and not options.offset:
+            return Found(addresses, lambda name: pa.array(columns[name]), ids)
+        kept = np.arange(len(addresses))
+        if filter is not None:
+            named = set(filter.columns) & set(self.own)
             own = {name: pa.array(columns[name]) for name in named}
-            kept = np.flatnonzero(is_match(snapshot, options.filter, addresses, own))
-        else:
-            kept = np.arange(len(addresses))
+            kept = np.flatnonzero(is_match(plan.snapshot, filter, addresses, own))
         stop = None if options.limit is None else options.offset + options.limit
         kept = kept[options.offset : stop]
-        return Found(addresses[kept], lambda name: pa.array(columns[name][kept]))
+        return Found(addresses[kept], lambda name: pa.array(columns[name][kept]), ids[kept])
 
     def plan(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> NearestPlan:
         """Return the plan for a version, which can be used for other queries too."""

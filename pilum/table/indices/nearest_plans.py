@@ -121,6 +121,15 @@ class NearestPlan:
             return BitMap()
         return self._fragments if self.index is None else self._fragments - self.index.fragments
 
+    def prepare(self) -> None:
+        """Open the index and select the rows that may be returned, before the first query.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        if self.index is not None:
+            self._allowed  # noqa: B018 - kept by the plan
+
     def nearest(self, queries: Matrix) -> list[Nearest]:
         """Return the nearest rows for each query.
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import integers
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.row_address import Addresses
@@ -31,6 +32,7 @@ __all__ = [
     "Found",
     "Search",
     "count_found",
+    "found_rows",
     "is_match",
     "search_rows",
     "search_schema",
@@ -47,10 +49,12 @@ class Found:
     Attributes:
         addresses: Addresses of the rows, uint64; a row may occur several times.
         column: Function that returns a column of the search by its name.
+        ids: Ids of the rows; None if they have to be read.
     """
 
     addresses: Addresses
     column: OwnColumns
+    ids: Addresses | None = None
 
 
 class Search(ABC):
@@ -137,13 +141,32 @@ def search_rows(
         CorruptFileError: If a file is damaged.
     """
     found = search.found(snapshot, options, use)
-    schema = search_schema(snapshot, options, search)
-    stored = [name for name in schema.names if name not in search.own]
-    columns = _stored_columns(snapshot, found.addresses, stored)
-    columns |= {name: found.column(name) for name in schema.names if name in search.own}
-    if not schema.names:
+    return found_rows(snapshot, found, search_schema(snapshot, options, search), search)
+
+
+def found_rows(snapshot: Snapshot, found: Found, schema: pa.Schema, search: Search) -> pa.Table:
+    """Return the rows that a search found.
+
+    Args:
+        snapshot: The version.
+        found: The rows.
+        schema: The columns to return, from `search_schema`.
+        search: The search.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+    """
+    names, own = schema.names, search.own
+    columns = {name: found.column(name) for name in names if name in own}
+    meta = {ROW_ADDRESS: found.addresses, ROW_ID: found.ids}
+    for name, values in meta.items():
+        if values is not None and name in names and name not in snapshot.schema.by_name:
+            columns[name] = integers(values)
+    stored = [name for name in names if name not in columns]
+    if not names:
         return take_addresses(snapshot, found.addresses, [ROW_ADDRESS]).select([])
-    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    columns |= _stored_columns(snapshot, found.addresses, stored)
+    return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
 
 def count_found(snapshot: Snapshot, options: ScanOptions, search: Search, use: IndexUse) -> int:

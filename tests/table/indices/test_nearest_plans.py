@@ -115,6 +115,17 @@ def test_prefilters_and_postfilters(dataset: pilum.LanceDataset) -> None:
     assert search(dataset, filter="id < 0", prefilter=True) == ([], [])
 
 
+def test_a_prepared_search_uses_the_index(dataset: pilum.LanceDataset) -> None:
+    dataset.delete("id = 3")
+    prepared = dataset.prepare_nearest(
+        "v", k=7, columns=["id", "_distance"], filter="id % 2 = 1", prefilter=True
+    )
+    for query in (QUERY, VECTORS[5]):
+        found = prepared.search(query)
+        ids, distances = expected([n for n in range(1, 40, 2) if n != 3], query=query)
+        assert found.to_pydict() == {"id": ids, "_distance": distances}
+
+
 def test_fragments_restrict_the_search(dataset: pilum.LanceDataset) -> None:
     last = dataset.get_fragments()[1:]
     assert search(dataset, fragments=last) == expected(range(20, 40))
