@@ -48,6 +48,9 @@ __all__ = [
     "stable_order",
 ]
 
+_SAMPLE_ROWS = 1 << 16
+"""Number of texts that show whether texts repeat."""
+
 _SIGN_BIT = np.uint8(0x80)
 _SIGN_BIT_64 = np.uint64(1 << 63)
 
@@ -212,7 +215,7 @@ def none_exceeds(left: Keys, right: Any) -> bool:
 def stable_order(keys: Keys) -> NDArray[np.int64]:
     """Return the places of keys in ascending order; those of equal keys in their own order."""
     if isinstance(keys, TextKeys):
-        return np.asarray(pc.array_sort_indices(keys.array)).view(np.int64)
+        return _order_of_texts(keys.array)
     if keys.dtype.kind == "S":
         return np.argsort(keys, kind="stable")
     if keys.dtype.kind == "i":
@@ -226,6 +229,17 @@ def differences(keys: Keys) -> NDArray[np.bool_]:
         found = pc.not_equal(keys.array[1:], keys.array[:-1])
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
     return np.asarray(keys[1:] != keys[:-1])
+
+
+def _order_of_texts(texts: pa.Array) -> NDArray[np.int64]:
+    """Return the stable order of texts; if they repeat, only the different ones are compared."""
+    sample = texts[:_SAMPLE_ROWS]
+    if len(texts) == len(sample) or pc.count_distinct(sample).as_py() > _SAMPLE_ROWS // 2:
+        return np.asarray(pc.array_sort_indices(texts)).view(np.int64)
+    encoded = texts.dictionary_encode()
+    places = np.empty(len(encoded.dictionary), np.uint64)
+    places[np.asarray(pc.array_sort_indices(encoded.dictionary))] = np.arange(len(places))
+    return order_of_keys(places[encoded.indices.to_numpy()])
 
 
 def joined_keys(parts: Sequence[Any]) -> Keys:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from index.scalar.strategies import columns, order_of, rows_of
 
+from pilum.index.scalar.keys import keys_of, stable_order
 from pilum.index.scalar.sorting import sorted_rows
 
 
@@ -41,3 +42,13 @@ def test_long_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (np.concatenate([block.references for block in blocks]) == order).all()
     assert (np.concatenate([block.values.to_numpy() for block in blocks]) == values[order]).all()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("num_texts", [1, 7, 3000, 90_000])
+def test_texts_that_repeat_keep_their_order(num_texts: int) -> None:
+    """Texts that repeat are ordered by their places among the different ones: a stable order."""
+    numbers = np.random.default_rng(num_texts).integers(0, num_texts, 100_000)
+    texts = pa.array([f"{number % 11}-{number}" for number in numbers.tolist()])[5:]
+    found = stable_order(keys_of(texts))
+    expected = sorted(range(len(texts)), key=texts.to_pylist().__getitem__)
+    assert found.tolist() == expected
