@@ -26,6 +26,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.index_forms import IndexConfig, IndexProgress
 from pilum.dataset.metadata import Index
+from pilum.dataset.vector_arguments import vector_keywords
 from pilum.errors import (
     IndexAlreadyExistsError,
     InvalidInputError,
@@ -34,6 +35,7 @@ from pilum.errors import (
 )
 from pilum.index.base import IndexType
 from pilum.index.registry import index_type
+from pilum.index.vector.types import VectorIndexType
 from pilum.progress import progress
 from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
@@ -53,6 +55,7 @@ __all__ = [
     "create",
     "create_uncommitted",
     "index_name",
+    "keywords_of",
     "merge_uncommitted",
     "optimization_plans",
     "optimize",
@@ -61,7 +64,6 @@ __all__ = [
 ]
 
 OnProgress = Callable[[IndexProgress], None]
-_VECTOR_TYPES = ("IVF", "VECTOR", "HNSW", "DISKANN")
 _STAGE = "load_data"
 
 
@@ -298,9 +300,17 @@ def type_and_parameters(
         given = {**dict(getattr(kind, "parameters", None) or {}), **given}
     if not isinstance(name, str):
         raise InvalidInputError(f"index_type: expected a name or an IndexConfig, found {kind!r}")
-    if name.upper().startswith(_VECTOR_TYPES):
-        raise UnsupportedFeatureError(f"indices of vectors ({name}) cannot be created yet")
     return index_type(name), given
+
+
+def keywords_of(
+    kind: str | IndexConfig, given: Mapping[str, Any], metric: str, *, is_shard: bool = False
+) -> Mapping[str, Any]:
+    """Return the keywords of `create_index` for its type; see `vector_keywords`."""
+    type, found = type_and_parameters(kind, given)
+    if not isinstance(type, VectorIndexType):
+        return given
+    return vector_keywords(found, metric, is_shard=is_shard)
 
 
 def _uuid(text: str | None) -> UUID:

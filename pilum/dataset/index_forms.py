@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from pyroaring import BitMap
 
 from pilum.format.schema import FieldId
+from pilum.index.vector.messages import VectorDetails
 from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.read.snapshot import Snapshot
 
@@ -23,6 +24,8 @@ __all__ = [
     "information",
     "sorted_segments",
 ]
+
+_VECTOR = "Vector"
 
 
 @dataclass
@@ -142,7 +145,7 @@ def information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
     """Describe one segment."""
     return IndexInformation(
         name=segment.name,
-        type=segment.kind,
+        type=_kind(segment),
         uuid=segment.uuid,
         fields=_paths(snapshot, segment.field_ids),
         version=segment.dataset_version,
@@ -166,7 +169,7 @@ def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescr
     sizes = [segment.size_bytes for segment in segments]
     return IndexDescription(
         name=first.name,
-        index_type=first.kind,
+        index_type=_kind(first),
         type_url=first.type_url,
         num_rows_indexed=sum(rows),
         fields=list(first.field_ids),
@@ -180,8 +183,17 @@ def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescr
 def _details(segment: IndexSegment) -> dict[str, Any]:
     from pilum.index.registry import index_type_of
 
-    type = index_type_of(segment.type_url)
-    return {} if type is None else type.described(segment.message.index_details.value)
+    details = segment.message.index_details.value
+    type = index_type_of(segment.type_url, details)
+    return {} if type is None else type.described(details)
+
+
+def _kind(segment: IndexSegment) -> str:
+    """Return the name of the type; that of vector indices is in their details."""
+    details = segment.message.index_details.value
+    if segment.kind != _VECTOR or not details:
+        return segment.kind
+    return VectorDetails.parse(details, f"index {segment.name!r}").name
 
 
 def _segment(segment: IndexSegment) -> IndexSegmentDescription:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from pilum.arguments import with_keywords
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.explain import LanceStats
@@ -24,6 +25,7 @@ from pilum.dataset.index_forms import (
     information,
     sorted_segments,
 )
+from pilum.dataset.vector_arguments import VECTOR_DEFAULTS, VectorKeywords
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.table.commit.operations.create_index import CreateIndex
 
@@ -103,10 +105,7 @@ class Indices(DatasetBase):
         from pilum.dataset import index_builds
 
         if fragment_ids is not None:
-            raise InvalidInputError(
-                f"fragment_ids: segments of {index_type!r} are built with create_index_uncommitted("
-                "..., fragment_ids=...)"
-            )
+            raise _only_uncommitted(index_type)
         index_builds.create(
             self,
             column,
@@ -119,6 +118,7 @@ class Indices(DatasetBase):
             on_progress=progress_callback,
         )
 
+    @with_keywords(VectorKeywords, VECTOR_DEFAULTS)
     def create_index(
         self,
         column: str | Sequence[str],
@@ -128,38 +128,78 @@ class Indices(DatasetBase):
         replace: bool = False,
         *,
         train: bool = True,
+        fragment_ids: Collection[int] | None = None,
         index_uuid: str | None = None,
         progress_callback: OnProgress | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Create an index of a column, as `create_scalar_index`; indices of vectors are refused.
+        """Create an index of a column of vectors, and move this dataset to the new version.
+
+        Types are IVF_FLAT (vectors as they are), IVF_PQ, IVF_SQ and IVF_RQ (vectors as codes), and
+        IVF_HNSW_FLAT, IVF_HNSW_PQ and IVF_HNSW_SQ (with graphs). Other types are created as by
+        `create_scalar_index`; they have none of the arguments for vectors. If there are too few
+        rows for a type, only its definition is committed; `optimize.optimize_indices` builds it.
 
         Args:
-            column: As there; or a list of one column.
-            index_type: As there.
-            name: As there.
-            metric: Has no meaning for the types that exist.
-            replace: As there, but False by default.
-            train: As there.
-            index_uuid: As there.
-            progress_callback: As there.
-            kwargs: As there.
+            column: As for `create_scalar_index`; or a list of one column.
+            index_type: As for `create_scalar_index`.
+            name: As for `create_scalar_index`.
+            metric: "l2" (squared), "cosine" or "dot"; "hamming" for vectors of uint8.
+            replace: As for `create_scalar_index`, but False by default.
+            train: As for `create_scalar_index`.
+            fragment_ids: As for `create_scalar_index`.
+            index_uuid: As for `create_scalar_index`.
+            progress_callback: As for `create_scalar_index`.
+            num_partitions: Number of partitions; None for the number of rows divided by
+                `target_partition_size`.
+            target_partition_size: Rows of a partition; by default 4,096 for IVF_FLAT and IVF_RQ,
+                8,192 for IVF_PQ and IVF_SQ, and 1,048,576 with graphs.
+            ivf_centroids: Centroids of the partitions, as an array of shape (partitions, dimension)
+                or as fixed-size lists; None to train them.
+            ivf_centroids_file: Location of a `.npy` file with them.
+            precomputed_partition_dataset: Location of a table with the columns `row_id` and
+                `partition`; rows that it lacks are left out. Needs `ivf_centroids`.
+            num_sub_vectors: Bytes of a code of 8 bits (PQ), which must divide the dimension.
+            num_bits: Bits per sub-vector (PQ: 8 or 4) or per element (RQ: 1 to 9, default 5).
+            pq_codebook: Codebook of shape (sub-vectors, 2**num_bits, dimension of a sub-vector), or
+                fixed-size lists with its elements; needs `ivf_centroids`.
+            m: Edges of a node of a graph, 20 by default; twice as many on the lowest level.
+            ef_construction: Candidates that are compared when a node is inserted, 150 by default.
+            max_level: Maximum number of levels of a graph, 7 by default.
+            sample_rate: Rows per centroid that are sampled for the training, 256 by default.
+            max_iters: Maximum number of iterations of a training, 50 by default.
+            accelerator: Must be None: processors train.
+            memory_limit: Memory in MiB for samples and rows, 1,024 by default; more rows go to
+                temporary files.
+            skip_transpose: Whether codes are stored row by row, which makes searches slower.
+            index_file_version: "V3" or None; the old layout "Legacy" is not written.
+            filter_nan: Has no effect: rows with nulls, NaN or infinity are never indexed.
+            shuffle_partition_batches: Has no effect.
+            shuffle_partition_concurrency: Has no effect.
+            streaming_sample_rate: Has no effect.
+            streaming_coreset_rate: Has no effect.
+            streaming_refine_passes: Has no effect.
+            index_cache_size: Has no effect.
+            storage_options: Options of the object store of the given files.
+            kwargs: Parameters of other types. Unknown parameters of vector indices are ignored.
 
         Returns:
             This dataset.
 
         Raises:
-            As `create_scalar_index`.
+            NotFoundError: If a given file does not exist.
+            PilumError: As `create_scalar_index`.
         """
         from pilum.dataset import index_builds
 
-        del metric
+        if fragment_ids is not None:
+            raise _only_uncommitted(index_type)
         index_builds.create(
             self,
             column,
             index_type,
             name,
-            kwargs,
+            index_builds.keywords_of(index_type, kwargs, metric),
             replaces=replace,
             trains=train,
             index_uuid=index_uuid,
@@ -167,6 +207,7 @@ class Indices(DatasetBase):
         )
         return self
 
+    @with_keywords(VectorKeywords, VECTOR_DEFAULTS)
     def create_index_uncommitted(
         self,
         column: str | Sequence[str],
@@ -185,34 +226,36 @@ class Indices(DatasetBase):
 
         Several processes can build the segments of one index. One of them commits all segments with
         `commit_existing_index_segments`. A segment that is never committed is removed by a cleanup.
+        Segments of vectors can be merged if they were built with the same `ivf_centroids`,
+        `pq_codebook` and `rabitq_model`.
 
         Args:
-            column: As in `create_scalar_index`; or a list of one column.
-            index_type: As in `create_scalar_index`.
-            name: As in `create_scalar_index`.
-            metric: Has no meaning for the types that exist.
+            column: As in `create_index`.
+            index_type: As in `create_index`.
+            name: As in `create_index`.
+            metric: As in `create_index`.
             replace: Whether the name may be that of an existing index.
-            train: As in `create_scalar_index`.
+            train: As in `create_index`.
             fragment_ids: Ids of the fragments to index; required.
-            index_uuid: As in `create_scalar_index`.
-            progress_callback: As in `create_scalar_index`.
-            kwargs: As in `create_scalar_index`.
+            index_uuid: As in `create_index`.
+            progress_callback: As in `create_index`.
+            kwargs: As in `create_index`, also those that are listed there; and `rabitq_model`, the
+                model of an index of type IVF_RQ.
 
         Returns:
             The segment.
 
         Raises:
-            As `create_scalar_index`.
+            As `create_index`.
         """
         from pilum.dataset import index_builds
 
-        del metric
         return index_builds.create_uncommitted(
             self,
             column,
             index_type,
             name,
-            kwargs,
+            index_builds.keywords_of(index_type, kwargs, metric, is_shard=True),
             replaces=replace,
             trains=train,
             fragment_ids=fragment_ids,
@@ -364,3 +407,10 @@ class Indices(DatasetBase):
 
     mem_wal_writer = initialize_mem_wal
     mem_wal_index_details = initialize_mem_wal
+
+
+def _only_uncommitted(index_type: str | IndexConfig) -> InvalidInputError:
+    return InvalidInputError(
+        f"fragment_ids: segments of {index_type!r} are built with create_index_uncommitted("
+        "..., fragment_ids=...)"
+    )

@@ -18,6 +18,7 @@ from pilum.index.scalar.json_index import JSON_INDEX
 from pilum.index.scalar.label_list import LABEL_LIST
 from pilum.index.scalar.ngram import NGRAM
 from pilum.index.scalar.zone_map import ZONE_MAP
+from pilum.index.vector.types import VECTOR_TYPES, vector_type_of
 
 __all__ = ["index_type", "index_type_of", "index_type_of_files"]
 
@@ -30,6 +31,7 @@ _TYPES: tuple[IndexType[Any], ...] = (
     BLOOM_FILTER,
     NGRAM,
     INVERTED,
+    *VECTOR_TYPES,
 )
 
 _OTHER_NAMES = {"FTS": "INVERTED"}
@@ -49,11 +51,14 @@ def index_type(name: str) -> IndexType[Any]:
     return found
 
 
-def index_type_of(type_url: str) -> IndexType[Any] | None:
+def index_type_of(type_url: str, details: bytes = b"") -> IndexType[Any] | None:
     """Return the type whose details have a type URL; None if it is not known.
 
-    Only the last part of the URL counts, in upper or lower case.
+    Only the last part of the URL counts, in upper or lower case. Types of vector indices have the
+    same URL; they differ in their details.
     """
+    if _last(type_url) == _last(VECTOR_TYPES[0].type_url):
+        return vector_type_of(details)
     return {_last(one.type_url): one for one in _TYPES}.get(_last(type_url))
 
 

@@ -181,7 +181,6 @@ def test_tables_in_memory_are_dropped() -> None:
 
 def test_what_is_not_supported_is_refused(dataset: pilum.LanceDataset) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: dataset.create_index("a", "IVF_PQ"),
         lambda: dataset.centroids(),
         lambda: dataset.get_ivf_model(),
     ]

@@ -20,7 +20,6 @@ from pilum.errors import (
     IndexNotFoundError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedFeatureError,
     UnsupportedTypeError,
 )
 from pilum.index import registry
@@ -118,7 +117,7 @@ def test_members_of_structs_are_indexed(dataset: pilum.LanceDataset) -> None:
         (("text", "VALUES"), {}, TypeError, "expected integers"),
         ((["a", "text"], "VALUES"), {}, NotImplementedError, "several columns"),
         (("a", "FOO"), {}, NotImplementedError, "no type of index 'FOO'"),
-        (("a", "IVF_PQ"), {}, UnsupportedFeatureError, "indices of vectors"),
+        (("a", "IVF_PQ"), {}, UnsupportedTypeError, "column 'a' has type int64"),
         (("a", 5), {}, InvalidInputError, "index_type"),
         (("a", "VALUES"), {"foo": 1}, InvalidInputError, "no parameters"),
         (("a", IndexConfig("VALUES", {"foo": 1})), {}, InvalidInputError, "no parameters"),

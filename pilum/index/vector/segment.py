@@ -62,7 +62,10 @@ class VectorIndex(Index):
         quantizer: See above.
         partitions: See above.
         graphs: See above.
+        details: What the manifest says about the index; empty in old tables.
     """
+
+    details: bytes = b""
 
     def __init__(
         self,

@@ -164,6 +164,8 @@ def _written(
         raise
     leaf = indexed_column(snapshot, new.path).leaf
     assert leaf is not None
+    if not folder.sizes:  # too few rows to train: only a definition, which the next merge builds
+        covered = BitMap()
     has_ids = snapshot.has_stable_row_ids
     message = table_pb2.IndexMetadata(
         uuid=table_pb2.UUID(uuid=new.uuid.bytes),

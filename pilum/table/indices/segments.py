@@ -409,7 +409,7 @@ def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] |
     from pilum.index.registry import index_type_of, index_type_of_files  # all types, which are many
 
     if entry.type_url:
-        return index_type_of(entry.type_url)
+        return index_type_of(entry.type_url, entry.message.index_details.value)
     field = snapshot.schema.find(FieldId(next(iter(entry.field_ids), -1)))
     if field is None:
         return None

@@ -1,0 +1,189 @@
+"""The types of vector indices: how partitions are searched, and how vectors are stored.
+
+    IVF_FLAT         all rows of a partition      vectors as they are
+    IVF_PQ           all rows                     codes of sub-vectors
+    IVF_SQ           all rows                     one byte per element
+    IVF_RQ           all rows                     rotated, 1 to 9 bits per element
+    IVF_HNSW_FLAT, IVF_HNSW_PQ, IVF_HNSW_SQ       a graph per partition
+
+All have the same details. Old segments, whose details are empty, are recognised by their files.
+
+Source: docs/format/vector-indices.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.errors import UnsupportedTypeError
+from pilum.index.answers import Answer
+from pilum.index.base import Index, IndexRows, IndexType, Part, References
+from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.queries import Query
+from pilum.index.vector.building import build, merge
+from pilum.index.vector.messages import FLAT, PQ, RQ, SQ, TYPE_URL, Compression, VectorDetails
+from pilum.index.vector.opening import open_vector_index
+from pilum.index.vector.parameters import VectorParameters
+from pilum.index.vector.product import ProductQuantizer
+from pilum.index.vector.segment import VectorIndex
+from pilum.index.vector.segment_files import INDEX_FILE
+from pilum.index.vector.vectors import VectorType
+
+__all__ = ["VECTOR_TYPES", "Definition", "VectorIndexType", "vector_type_of"]
+
+_LAST_VERSION = 2
+
+
+class Definition(Index):
+    """A segment without files: a table had too few rows to build the index.
+
+    Args:
+        details: The details in the manifest.
+
+    Attributes:
+        details: See above.
+    """
+
+    def __init__(self, details: bytes) -> None:
+        self.details = details
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+        return len(self.details)
+
+    def search(self, query: Query) -> Answer | None:
+        """Return None: it has no rows."""
+        del query
+        return None
+
+    def estimate(self, query: Query) -> int | None:
+        """Return None: it has no rows."""
+        del query
+        return None
+
+    def statistics(self) -> dict[str, Any]:
+        """Return no figures."""
+        return {}
+
+    def prewarm(self) -> None:
+        """Load nothing."""
+
+
+class VectorIndexType(IndexType[Index]):
+    """A type of vector index."""
+
+    type_url = TYPE_URL
+    references = References.ROW_IDS
+    files = ("index.idx",)
+
+    def __init__(self, quantizer: str, *, has_graph: bool = False) -> None:
+        """Define a type.
+
+        Args:
+            quantizer: `FLAT`, `PQ`, `SQ` or `RQ`.
+            has_graph: Whether partitions are searched by a graph.
+        """
+        self.name = f"IVF_{'HNSW_' if has_graph else ''}{quantizer}"  # type: ignore[misc]
+        self._quantizer = quantizer
+        self._has_graph = has_graph
+
+    def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
+        """Return the version of the index format."""
+        del has_stable_row_ids, details
+        return 2 if self._quantizer == RQ else 1
+
+    def references_of(self, index_version: int) -> References | None:
+        """Return what identifies a row in segments of a version; None if it is not supported."""
+        return References.ROW_IDS if index_version <= _LAST_VERSION else None
+
+    def require_supported(self, column: str, type: pa.DataType) -> None:
+        """Raise an error if columns of a type cannot be indexed."""
+        vectors = VectorType.of(column, type)
+        if vectors.dtype == np.int8 or (vectors.is_binary and self._quantizer != FLAT):
+            fitting = "float16, float32 and float64"
+            if self._quantizer == FLAT:
+                fitting += ", or uint8 with metric='hamming'"
+            raise UnsupportedTypeError(
+                f"{self.name} index column {column!r} has vectors of {vectors.dtype}; there are "
+                f"indices of vectors of {fitting}"
+            )
+
+    def parameters(self, given: Mapping[str, Any], type: pa.DataType) -> VectorParameters:
+        """Check the keywords of `create_index`."""
+        return VectorParameters.from_keywords(self._quantizer, self._has_graph, given, type)
+
+    def described(self, details: bytes) -> dict[str, Any]:
+        """Return the parameters in the details, by the names of the reference."""
+        return VectorDetails.parse(details).described() if details else {}
+
+    def train(
+        self, rows: IndexRows, parameters: VectorParameters, folder: IndexFolderWriter
+    ) -> bytes:
+        """Train models, and write the rows by them; write no files if there are too few rows."""
+        build(rows, parameters, folder)
+        return parameters.details().pack()
+
+    def open(self, folder: IndexFolder, details: bytes, index_version: int) -> Index:
+        """Open a segment: read its centroids and its quantizer."""
+        del index_version
+        if not folder.has(INDEX_FILE):
+            return Definition(details)
+        found = open_vector_index(folder)
+        found.details = details
+        return found
+
+    def merge(
+        self, parts: Sequence[Part[Index]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Merge segments and new rows by the models of the last segment.
+
+        A definition is built with the new rows, if there are enough by now.
+
+        Raises:
+            InvalidInputError: If the models of the segments differ.
+        """
+        last = parts[-1].index
+        if isinstance(last, Definition):
+            if rows is not None:
+                vectors = VectorType.of("", rows.type)
+                details = VectorDetails.parse(last.details)
+                build(rows, VectorParameters.from_details(details, vectors), folder)
+            return last.details
+        assert isinstance(last, VectorIndex)
+        details = VectorDetails.parse(last.details) if last.details else _details(last)
+        stored = [Part(one.index, one.moves) for one in parts if isinstance(one.index, VectorIndex)]
+        merge(stored, rows, details, folder)
+        return details.pack()
+
+
+VECTOR_TYPES = (
+    VectorIndexType(FLAT),
+    VectorIndexType(PQ),
+    VectorIndexType(SQ),
+    VectorIndexType(RQ),
+    VectorIndexType(FLAT, has_graph=True),
+    VectorIndexType(PQ, has_graph=True),
+    VectorIndexType(SQ, has_graph=True),
+)
+
+
+def vector_type_of(details: bytes) -> VectorIndexType:
+    """Return the type with some details; if they are empty, one that reads what the files say."""
+    name = VectorDetails.parse(details).name if details else VECTOR_TYPES[0].name
+    return {one.name: one for one in VECTOR_TYPES}[name]
+
+
+def _details(index: VectorIndex) -> VectorDetails:
+    """Return what the files of a segment say, for the manifest."""
+    quantizer = index.quantizer
+    compression = Compression(quantizer.name)
+    if isinstance(quantizer, ProductQuantizer):
+        compression = Compression(PQ, quantizer.num_bits, quantizer.num_sub_vectors)
+    elif quantizer.name == SQ:
+        compression = Compression(SQ, 8)
+    return VectorDetails(index.model.metric, compression)
