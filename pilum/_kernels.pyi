@@ -401,3 +401,66 @@ def bm25_idf(num_documents: int, documents_with_it: int) -> float: ...
 def bm25_norms(
     lengths: NDArray[np.uint32], num_documents: int, num_tokens: int, rounds: bool
 ) -> NDArray[np.float32]: ...
+
+class HnswGraph:
+    def __new__(
+        cls,
+        vector_ids: NDArray[np.uint32],
+        offsets: NDArray[np.int32],
+        neighbors: NDArray[np.uint32],
+        num_nodes: int,
+        entry_point: int,
+        drops_unknown: bool,
+    ) -> Self: ...
+    @property
+    def num_nodes(self) -> int: ...
+    @property
+    def num_levels(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+class HnswVectors:
+    @staticmethod
+    def floats(rows: NDArray[np.float32], is_dot: bool) -> HnswVectors: ...
+    @staticmethod
+    def bits(rows: Bytes) -> HnswVectors: ...
+    @staticmethod
+    def scalar_codes(codes: Bytes, start: float, end: float, is_dot: bool) -> HnswVectors: ...
+    @staticmethod
+    def product_codes(
+        codes: Bytes, codewords: NDArray[np.float32], is_dot: bool
+    ) -> HnswVectors: ...
+
+class HnswBuilder:
+    def __new__(cls, num_nodes: int, m: int, ef_construction: int, max_level: int) -> Self: ...
+    def insert(self, vectors: HnswVectors, count: int, num_threads: int) -> int: ...
+    def finish(
+        self, vectors: HnswVectors
+    ) -> tuple[
+        NDArray[np.uint32],
+        NDArray[np.int32],
+        NDArray[np.uint32],
+        NDArray[np.float32],
+        NDArray[np.int64],
+        int,
+    ]: ...
+
+def nearest_hnsw(
+    parts: Sequence[
+        tuple[
+            HnswGraph,
+            HnswVectors,
+            NDArray[np.uint64],
+            NDArray[np.bool_] | None,
+            NDArray[np.uint32] | None,
+            NDArray[np.float32] | None,
+        ]
+    ],
+    queries: NDArray[np.float32] | Bytes,
+    k: int,
+    ef: int,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    earlier: tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]: ...

@@ -39,3 +39,4 @@ pub mod token_set;
 pub mod trigrams;
 pub mod unravel;
 pub mod values;
+pub mod vector;

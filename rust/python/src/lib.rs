@@ -9,6 +9,7 @@ mod arrays;
 mod chunking;
 mod decoding;
 mod encoding;
+mod hnsw;
 mod indices;
 mod inverted;
 mod json;
@@ -37,6 +38,8 @@ mod _kernels {
         encode_levels, exceeds_distinct, fixed_costs, most_entries, pack_block, ravel,
         shown_offsets,
     };
+    #[pymodule_export]
+    use crate::hnsw::{HnswBuilder, HnswGraph, HnswVectors, nearest_hnsw};
     #[pymodule_export]
     use crate::indices::{
         TrigramPostings, bloom_filters, bloom_matches, hash_fixed, hash_strings, intersect_rows,

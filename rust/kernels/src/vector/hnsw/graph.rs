@@ -1,0 +1,144 @@
+//! A graph as it is stored: one list of linked nodes per row, level after level.
+//!
+//!     vector_ids   0 1 2 3 4 | 1 4 | 4     level 0 has every node once; ids of a level ascend
+//!     offsets      row i links to neighbors[offsets[i]..offsets[i + 1]]
+//!
+//! A level ends where the ids no longer ascend: upper levels are subsets of those below, and the
+//! stored borders of old files are wrong.
+
+use std::ops::Range;
+
+use super::walk::Links;
+use crate::error::{Corrupt, Result, ensure, out_of_range, size};
+
+const ROWS: &str = "rows of a graph";
+
+/// The rows of one partition.
+#[derive(Default)]
+pub struct Rows {
+    pub vector_ids: Vec<u32>,
+    pub offsets: Vec<i32>,
+    pub neighbors: Vec<u32>,
+    pub distances: Vec<f32>,
+}
+
+/// A graph to search.
+pub struct Graph {
+    vector_ids: Vec<u32>,
+    offsets: Vec<usize>,
+    neighbors: Vec<u32>,
+    levels: Vec<Range<usize>>,
+    entry_point: u32,
+}
+
+impl Graph {
+    /// Checks the rows of a partition of `num_nodes` vectors.
+    ///
+    /// Links to unknown nodes are damage; with `drops_unknown`, they are left out.
+    pub fn new(
+        vector_ids: &[u32],
+        offsets: &[i32],
+        neighbors: &[u32],
+        num_nodes: usize,
+        entry_point: u32,
+        drops_unknown: bool,
+    ) -> Result<Self> {
+        let levels = levels(vector_ids, num_nodes)?;
+        let known = num_nodes == 0 || (entry_point as usize) < num_nodes;
+        ensure(known, "entry point of a graph", entry_point, "a node")?;
+        ensure(
+            offsets.len() == vector_ids.len() + 1,
+            "offsets of links",
+            offsets.len(),
+            vector_ids.len() + 1,
+        )?;
+        let mut graph = Self {
+            vector_ids: vector_ids.to_vec(),
+            offsets: Vec::with_capacity(offsets.len()),
+            neighbors: Vec::with_capacity(neighbors.len()),
+            levels,
+            entry_point,
+        };
+        graph.offsets.push(0);
+        for (&start, &end) in offsets.iter().zip(offsets.iter().skip(1)) {
+            let range = size(start, "offset of links")?..size(end, "offset of links")?;
+            let links = neighbors
+                .get(range)
+                .ok_or_else(|| out_of_range("links of a graph"))?;
+            let known = |&&node: &&u32| (node as usize) < num_nodes;
+            let before = graph.neighbors.len();
+            graph.neighbors.extend(links.iter().filter(known));
+            let dropped = links.len() + before - graph.neighbors.len();
+            ensure(
+                dropped == 0 || drops_unknown,
+                "links to unknown nodes",
+                dropped,
+                0,
+            )?;
+            graph.offsets.push(graph.neighbors.len());
+        }
+        Ok(graph)
+    }
+
+    pub fn num_nodes(&self) -> usize {
+        self.levels.first().map_or(0, Range::len)
+    }
+
+    pub fn num_levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    pub fn entry_point(&self) -> u32 {
+        self.entry_point
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        (self.vector_ids.len() + self.neighbors.len()) * 4 + self.offsets.len() * 8
+    }
+
+    fn links(&self, level: usize, node: u32) -> Option<&[u32]> {
+        let row = if level == 0 {
+            node as usize
+        } else {
+            let range = self.levels.get(level)?.clone();
+            let start = range.start;
+            start + self.vector_ids.get(range)?.binary_search(&node).ok()?
+        };
+        let (&start, &end) = (self.offsets.get(row)?, self.offsets.get(row + 1)?);
+        self.neighbors.get(start..end)
+    }
+}
+
+impl Links for Graph {
+    #[inline]
+    fn each(&self, level: usize, node: u32, visit: impl FnMut(u32)) {
+        if let Some(links) = self.links(level, node) {
+            links.iter().copied().for_each(visit);
+        }
+    }
+}
+
+/// Returns the rows of each level.
+fn levels(vector_ids: &[u32], num_nodes: usize) -> Result<Vec<Range<usize>>> {
+    let lowest = vector_ids.iter().take(num_nodes);
+    let whole = vector_ids.len() >= num_nodes && lowest.zip(0u32..).all(|(&id, node)| id == node);
+    ensure(whole, ROWS, vector_ids.len(), "each node once on level 0")?;
+    let mut levels = Vec::new();
+    let mut start = 0;
+    for (row, pair) in vector_ids.windows(2).enumerate() {
+        if let [id, next] = pair
+            && row + 1 >= num_nodes
+            && id >= next
+        {
+            levels.push(start..row + 1);
+            start = row + 1;
+        }
+    }
+    if start < vector_ids.len() {
+        levels.push(start..vector_ids.len());
+    }
+    match vector_ids.iter().find(|&&id| id as usize >= num_nodes) {
+        Some(id) => Err(Corrupt(format!("{ROWS}: vector {id} of {num_nodes}"))),
+        None => Ok(levels),
+    }
+}

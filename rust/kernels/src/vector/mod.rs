@@ -1,0 +1,3 @@
+//! Nearest vectors: kernels of vector indices.
+
+pub mod hnsw;
