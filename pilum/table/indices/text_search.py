@@ -9,7 +9,7 @@ the best rows, so that fewer than the limit may remain. Source: docs/format/indi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.expressions.lists import is_list
 from pilum.format.row_address import Addresses
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
@@ -28,6 +29,7 @@ from pilum.index.inverted.index import InvertedIndex
 from pilum.index.inverted.inverted import INVERTED
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.queries import (
+    DocumentGranularity,
     FullTextQuery,
     MatchQuery,
     MultiMatchQuery,
@@ -153,11 +155,14 @@ class _Search:
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(f"full_text_query: {error}") from None
         own = [leaf for leaf in leaves(query) if path in leaf.columns_of()]
-        used = self._segments(path, needs_positions=any(isinstance(x, PhraseQuery) for x in own))
+        elements = _wants_elements(path, column.arrow.type, own)
+        needs_positions = any(isinstance(leaf, PhraseQuery) for leaf in own)
+        used = self._segments(path, needs_positions=needs_positions, wants_elements=elements)
         if used:
             analyzer, parameters = used[0][1].analyzer, used[0][1].parameters
         else:
             parameters = InvertedParameters.from_keywords(_PLAIN)
+            parameters = replace(parameters, list_elements=bool(elements))
             analyzer = Analyzer(parameters)
         parts = [part for segment, index in used for part in self._parts(segment, index)]
         covered: BitMap = BitMap().union(*(segment.fragments for segment, _ in used))
@@ -173,15 +178,29 @@ class _Search:
         return TextColumn(analyzer, parts, SearchPart(flat))
 
     def _segments(
-        self, path: str, needs_positions: bool
+        self, path: str, *, needs_positions: bool, wants_elements: bool | None
     ) -> list[tuple[OpenSegment, InvertedIndex]]:
-        """Return the segments of one index: the first, or the first that has positions."""
+        """Return the segments of one index: the first, or the first that has positions.
+
+        Its documents are rows or elements of lists, as the query says.
+        """
         by_name: dict[str, list[tuple[OpenSegment, InvertedIndex]]] = {}
         for segment in open_segments(self.snapshot, path):
             is_wanted = self.use.segments is None or segment.segment.entry.uuid in self.use.segments
             if isinstance(segment.index, InvertedIndex) and is_wanted:
                 by_name.setdefault(segment.name, []).append((segment, segment.index))
-        groups = list(by_name.values())
+        groups = [
+            one
+            for one in by_name.values()
+            if wants_elements in {None, one[0][1].parameters.list_elements}
+        ]
+        if by_name and not groups:
+            wanted = DocumentGranularity.LIST_ELEMENT if wants_elements else DocumentGranularity.ROW
+            raise InvalidInputError(
+                f"full_text_query: column {path!r}: the query asks for documents of the kind "
+                f"{wanted.value!r}, but those of the index {next(iter(by_name))!r} are others; "
+                "leave document_granularity out, or create an index with it"
+            )
         suited = [
             one for one in groups if one[0][1].parameters.with_position or not needs_positions
         ]
@@ -216,3 +235,25 @@ class _Search:
         for batch in scan(self.snapshot, options):
             rows = pa.RecordBatch.from_arrays(batch.columns, names=[VALUE, REFERENCE])
             yield from documents_of(rows, list_elements=parameters.list_elements)
+
+
+def _wants_elements(path: str, kind: pa.DataType, queries: Sequence[FullTextQuery]) -> bool | None:
+    """Return whether queries of a column ask for elements of lists; None if they do not say."""
+    asked = {
+        query.document_granularity
+        for query in queries
+        if isinstance(query, MatchQuery | PhraseQuery) and query.document_granularity is not None
+    }
+    if len(asked) > 1:
+        raise InvalidInputError(
+            f"full_text_query: column {path!r}: parts of the query differ in document_granularity"
+        )
+    if not asked:
+        return None
+    has_elements = DocumentGranularity.LIST_ELEMENT in asked
+    if has_elements and not is_list(kind):
+        raise InvalidInputError(
+            f"full_text_query: column {path!r} of type {kind} has no lists, so "
+            "document_granularity cannot be 'list_element'"
+        )
+    return has_elements
