@@ -1,4 +1,4 @@
-"""Types of indices with parameters, and what a table records about its indices."""
+"""Types of indices with parameters, trained models, and what a table records about its indices."""
 
 from pilum.dataset.index_forms import (
     IndexConfig,
@@ -6,5 +6,15 @@ from pilum.dataset.index_forms import (
     IndexProgress,
     IndexSegmentDescription,
 )
+from pilum.dataset.indices_builder import IndicesBuilder
+from pilum.dataset.vector_models import IvfModel, PqModel
 
-__all__ = ["IndexConfig", "IndexDescription", "IndexProgress", "IndexSegmentDescription"]
+__all__ = [
+    "IndexConfig",
+    "IndexDescription",
+    "IndexProgress",
+    "IndexSegmentDescription",
+    "IndicesBuilder",
+    "IvfModel",
+    "PqModel",
+]

@@ -27,15 +27,19 @@ from pilum.dataset.commits import commit_operation
 from pilum.dataset.index_forms import IndexConfig, IndexProgress
 from pilum.dataset.metadata import Index
 from pilum.dataset.vector_arguments import vector_keywords
+from pilum.dataset.vector_models import IvfModel
 from pilum.errors import (
     IndexAlreadyExistsError,
+    IndexNotFoundError,
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
 from pilum.index.base import IndexType
 from pilum.index.registry import index_type
+from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType
+from pilum.index.vector.vectors import vector_column
 from pilum.progress import progress
 from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
@@ -43,13 +47,20 @@ from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.indices.build import NewIndex, discard_segments, merge_segments, train_segment
 from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
 from pilum.table.indices.rows import OnRows, existing_fragments, indexed_column
-from pilum.table.indices.segments import OpenSegment, folder_of, open_segment, usable_segment
+from pilum.table.indices.segments import (
+    OpenSegment,
+    folder_of,
+    named_segments,
+    open_segment,
+    usable_segment,
+)
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.history import load_version
 
 __all__ = [
     "OnProgress",
+    "centroids_of",
     "commit_optimized",
     "commit_segments",
     "create",
@@ -311,6 +322,17 @@ def keywords_of(
     if not isinstance(type, VectorIndexType):
         return given
     return vector_keywords(found, metric, is_shard=is_shard)
+
+
+def centroids_of(snapshot: Snapshot, name: str) -> IvfModel:
+    """Return the centroids of the first segment of an index; see `Indices.get_ivf_model`."""
+    usable = [one for one in named_segments(snapshot, name)[1] if one.entry.size_bytes]
+    if not usable:
+        raise IndexNotFoundError(f"{snapshot.store.uri}: index {name!r} has no files")
+    index = open_segment(snapshot, usable[0]).index
+    if not isinstance(index, VectorIndex):
+        raise InvalidInputError(f"index {name!r} is not one of vectors")
+    return IvfModel(vector_column(index.model.centroids), index.model.metric.value)
 
 
 def _uuid(text: str | None) -> UUID:

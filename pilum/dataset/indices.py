@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pilum.dataset.index_builds import OnProgress
     from pilum.dataset.index_forms import IndexConfig
     from pilum.dataset.metadata import Index
+    from pilum.dataset.vector_models import IvfModel
 
 __all__ = ["Indices"]
 
@@ -387,15 +388,37 @@ class Indices(DatasetBase):
             "with commit_existing_index_segments"
         )
 
-    def get_ivf_model(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UnsupportedFeatureError: indices of vectors are not supported yet.
+    def get_ivf_model(self, index_name: str) -> IvfModel:
+        """Return the centroids of an index of vectors, those of its first segment.
 
         Raises:
-            UnsupportedFeatureError: Always, as does the next method.
+            IndexNotFoundError: If there is no such index with files.
+            InvalidInputError: If it is not one of vectors.
+            CorruptFileError: If it is damaged.
         """
-        raise UnsupportedFeatureError("indices of vectors cannot be read yet")
+        from pilum.dataset import index_builds
 
-    centroids = get_ivf_model
+        return index_builds.centroids_of(self._snapshot, index_name)
+
+    def centroids(
+        self, *, index_name: str | None = None, column: str | None = None
+    ) -> pa.FixedSizeListArray:
+        """Return the centroids of an index of vectors.
+
+        Args:
+            index_name: Name of the index; None for the first one of the column.
+            column: The column, if the index is not named.
+
+        Raises:
+            InvalidInputError: If neither is given.
+            PilumError: As `get_ivf_model`.
+        """
+        if index_name is None:
+            if column is None:
+                raise InvalidInputError("Must provide 'index_name' or 'column'.")
+            names = [one["name"] for one in self.list_indices() if one["fields"] == [column]]
+            index_name = next((name for name in names if name), f"{column}_idx")
+        return self.get_ivf_model(index_name).centroids
 
     def initialize_mem_wal(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UnsupportedFeatureError: the MemWAL is not supported.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -180,13 +179,6 @@ def test_tables_in_memory_are_dropped() -> None:
 
 
 def test_what_is_not_supported_is_refused(dataset: pilum.LanceDataset) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: dataset.centroids(),
-        lambda: dataset.get_ivf_model(),
-    ]
-    for call in calls:
-        with pytest.raises(UnsupportedFeatureError, match="indices of vectors"):
-            call()
     for missing in (dataset.index_statistics, dataset.prewarm_index):
         with pytest.raises(IndexNotFoundError, match="no index 'i'"):
             missing("i")
