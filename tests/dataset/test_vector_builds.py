@@ -337,8 +337,6 @@ def test_errors(tmp_path: Path) -> None:
         dataset.create_index("id", "IVF_FLAT")
     with pytest.raises(UnsupportedFeatureError, match="IVF_HNSW_SQ"):
         dataset.create_index("v", "IVF_HNSW_ZZ")
-    with pytest.raises(UnsupportedFeatureError, match="IVF_HNSW_SQ cannot be built yet"):
-        dataset.create_index("v", "IVF_HNSW_SQ", replace=True)
     with pytest.raises(InvalidInputError, match="create_index_uncommitted"):
         dataset.create_index("v", "IVF_FLAT", fragment_ids=[0])
     with pytest.raises(InvalidInputError, match="cannot be provided at the same time"):

@@ -29,6 +29,7 @@ from pilum.format.row_address import Addresses
 from pilum.index.base import REFERENCE, VALUE, IndexRows, Part
 from pilum.index.files import IndexFolderWriter
 from pilum.index.vector.flat import FlatQuantizer
+from pilum.index.vector.graph import GRAPH_SCHEMA, build_graph
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.messages import PQ, RQ, SQ, VectorDetails
 from pilum.index.vector.parameters import VectorParameters
@@ -85,10 +86,10 @@ def build(rows: IndexRows, parameters: VectorParameters, folder: IndexFolderWrit
     """
     if not rows.num_rows:
         return
-    if parameters.graph is not None or parameters.compression.kind == RQ:
+    if parameters.compression.kind == RQ:
         raise UnsupportedFeatureError(
-            f"indices of type {parameters.details().name} cannot be built yet; there are IVF_FLAT, "
-            "IVF_PQ and IVF_SQ"
+            f"indices of type {parameters.details().name} cannot be built yet; there are FLAT, PQ "
+            "and SQ, with and without HNSW"
         )
     models = train_models(rows, parameters)
     if models is None:
@@ -204,10 +205,14 @@ def write_segment(
         models: Its models.
         folder: The folder of the segment.
     """
-    name = parameters.details().name
-    with SegmentWriter(folder, name, models.ivf, models.quantizer) as writer:
+    name, shape, quantizer = parameters.details().name, parameters.graph, models.quantizer
+    schema = None if shape is None else GRAPH_SCHEMA
+    with SegmentWriter(folder, name, models.ivf, quantizer, schema) as writer:
         for references, columns in shuffle.partitions():
-            writer.write(references, columns)
+            graph = None
+            if shape is not None:
+                graph = build_graph(quantizer, columns, len(references), shape)
+            writer.write(references, columns, graph)
 
 
 def train_models(rows: IndexRows, parameters: VectorParameters) -> Models | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilum.errors import UnsupportedFeatureError
 from pilum.index.files import IndexFolder
+from pilum.index.vector.graph_search import StoredGraphs
 from pilum.index.vector.legacy import open_legacy
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.segment_files import (
@@ -36,11 +36,11 @@ def open_vector_index(folder: IndexFolder) -> VectorIndex:
         partitions = PartitionReader(legacy, model)
         return VectorIndex("IVF_PQ", model, product, partitions, None, _about(folder, "Legacy"))
     header = IndexHeader.read(folder.open(INDEX_FILE))
-    if header.graphs is not None:
-        raise UnsupportedFeatureError(f"index of type {header.name}\n  {header.file.path}")
     stored, quantizer = AuxiliaryFile.open(folder.open(AUXILIARY_FILE), header)
     partitions = PartitionReader(stored, header.model)
-    return VectorIndex(header.name, header.model, quantizer, partitions, None, _about(folder, "V3"))
+    graphs = None if header.graphs is None else StoredGraphs(header, quantizer, partitions)
+    about = _about(folder, "V3")
+    return VectorIndex(header.name, header.model, quantizer, partitions, graphs, about)
 
 
 def _about(folder: IndexFolder, version: str) -> dict[str, Any]:
