@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["put_section", "with_sections_of"]
 
-_OTHERS = frozenset({"Spark", "Larger than memory", "Indices", "History"})
+_OTHERS = frozenset({"Spark", "Larger than memory", "Indices", "Vectors", "History"})
 """Titles of sections that the main bench does not write."""
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)

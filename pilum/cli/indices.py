@@ -1,10 +1,11 @@
-"""Commands of `pilum index`: list, create, optimize, drop and show the indices of a table."""
+"""Commands of `pilum index`: list, create, optimize, drop, show and measure indices of a table."""
 
 from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pilum.cli.outcome import Exit
@@ -24,6 +25,7 @@ def add_index_commands(parser: ArgumentParser) -> None:
         ("optimize", "add new rows to indices, and merge segments"),
         ("drop", "remove an index"),
         ("show", "all that is known of an index, as JSON"),
+        ("recall", "which share of the nearest rows a vector index finds, and how fast"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("path", help="location of the table")
@@ -43,8 +45,28 @@ def add_index_commands(parser: ArgumentParser) -> None:
             command.add_argument("name", nargs="*", help="names of indices; all by default")
             command.add_argument("--merge", type=int, help="number of segments to merge")
             command.add_argument("--retrain", action="store_true", help="index all rows again")
+        if name == "recall":
+            _add_recall_arguments(command)
         if name in {"drop", "show"}:
             command.add_argument("name", help="name of the index")
+
+
+def _add_recall_arguments(command: ArgumentParser) -> None:
+    command.add_argument("column", help="the column with the index")
+    command.add_argument("--k", type=int, default=10, help="number of rows per query")
+    command.add_argument("--queries", type=int, help="number of queries, which are random rows")
+    for name, text in (
+        ("nprobes", "numbers of partitions to try"),
+        ("ef", "beam widths to try, for graphs"),
+        ("refine-factor", "refinements to try"),
+    ):
+        command.add_argument(f"--{name}", type=_numbers, metavar="N,N,…", help=text)
+    command.add_argument("--least", type=float, default=0.95, help="recall of the suggestion")
+    command.add_argument("--svg", type=Path, metavar="FILE", help="write the chart as SVG")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 def run_index_command(arguments: Namespace) -> Exit:
@@ -64,11 +86,30 @@ def run_index_command(arguments: Namespace) -> Exit:
             index_names=arguments.name or None,
             retrain=arguments.retrain,
         )
+    elif arguments.action == "recall":
+        _show_recall(dataset, arguments)
     elif arguments.action == "drop":
         dataset.drop_index(arguments.name)
     else:
         print(json.dumps(_shown(dataset, arguments.name), indent=2, default=str))
     return Exit.DONE
+
+
+def _show_recall(dataset: LanceDataset, arguments: Namespace) -> None:
+    report = dataset.index_recall(
+        arguments.column,
+        k=arguments.k,
+        num_queries=arguments.queries,
+        nprobes=arguments.nprobes,
+        ef=arguments.ef,
+        refine_factor=arguments.refine_factor,
+    )
+    print(report)
+    print(report.chart().to_text())
+    choice = report.suggestion(arguments.least)
+    print(f"suggestion: {choice or f'no settings reach a recall of {arguments.least}'}")
+    if arguments.svg is not None:
+        arguments.svg.write_text(report.chart().to_svg())
 
 
 def _line(dataset: LanceDataset, one: IndexDescription) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pilum.dataset.index_builds import OnProgress
     from pilum.dataset.index_forms import IndexConfig
     from pilum.dataset.metadata import Index
+    from pilum.dataset.recall import RecallReport, Searchable
     from pilum.dataset.vector_models import IvfModel
 
 __all__ = ["Indices"]
@@ -333,6 +334,52 @@ class Indices(DatasetBase):
         del with_position
         uuids = None if index_segments is None else {str(one) for one in index_segments}
         prewarm(self._snapshot, name, uuids)
+
+    def index_recall(
+        self: Searchable,
+        column: str,
+        *,
+        k: int = 10,
+        num_queries: int | None = None,
+        queries: Any = None,
+        nprobes: Sequence[int] | None = None,
+        ef: Sequence[int] | None = None,
+        refine_factor: Sequence[int] | None = None,
+    ) -> RecallReport:
+        """Measure which share of the nearest rows a vector index finds, and how fast.
+
+        Every combination of the settings is tried, one query after the other. Recall is the mean
+        share of the `k` nearest rows by an exact search.
+
+        Args:
+            column: The column with the index.
+            k: Number of rows per query.
+            num_queries: Number of queries; None for all that are given, or 100.
+            queries: Vectors, as rows of a matrix; None for vectors of random rows, whose recall may
+                be a little higher than that of other queries.
+            nprobes: Numbers of partitions to try; None for powers of two.
+            ef: Beam widths to try, for graphs; None for multiples of `k`.
+            refine_factor: Refinements to try; None for no refinement.
+
+        Returns:
+            The report, which can suggest settings, and draw recall against latency.
+
+        Raises:
+            IndexNotFoundError: If the column has no vector index.
+            InvalidInputError: If an argument is invalid, or the table has no vectors.
+        """
+        from pilum.dataset.recall import measure_recall
+
+        return measure_recall(
+            self,
+            column,
+            k=k,
+            num_queries=num_queries,
+            queries=queries,
+            nprobes=nprobes,
+            ef=ef,
+            refine_factor=refine_factor,
+        )
 
     def drop_index(self, name: str) -> None:
         """Drop all segments of an index and move this dataset to the new version.

@@ -30,6 +30,7 @@ OWN_PARAMETERS = {
 OWN_NAMES = {
     ("LanceDataset", "advance"),  # how chapters and floors above move one on
     ("LanceDataset", "given_handler"),  # for the floors of the front
+    ("LanceDataset", "index_recall"),  # no other library measures it
     ("LanceDataset", "last_commit"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "prepare_nearest"),  # a search for many queries
