@@ -13,6 +13,7 @@ from pilum.dataset.rows import DeleteResult, MergeResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
+from pilum.dataset.vector_reader import VectorIndexReader
 from pilum.dataset.versions import Version, VersionRef
 from pilum.dataset.writing import BulkCommitResult
 
@@ -41,6 +42,7 @@ __all__ = [
     "Tags",
     "Transaction",
     "UpdateResult",
+    "VectorIndexReader",
     "Version",
     "VersionRef",
     "dataset",

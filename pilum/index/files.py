@@ -10,6 +10,7 @@ Source: docs/format/indices.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -109,12 +110,17 @@ class IndexFile:
         Raises:
             CorruptFileError: If the file has no buffer of this number.
         """
-        raw = RawReader(self._store.source(self.path, self._size_bytes))
+        raw = self._raw
         if not 0 < number < len(raw.global_buffers):
             raise CorruptFileError(
                 f"global buffer {number} of {len(raw.global_buffers)}", self.path
             )
         return raw.global_buffer(number)
+
+    @cached_property
+    def _raw(self) -> RawReader:
+        """The places of the buffers, which are read once."""
+        return RawReader(self._store.source(self.path, self._size_bytes))
 
     def _field(self, name: str) -> FieldReader:
         reader = self._fields.get(name)

@@ -56,6 +56,8 @@ class FlatQuantizer(Quantizer):
     ) -> Self:
         """See `Quantizer.read`."""
         parameters.integer("dim", dimension, dimension)
+        if COLUMN not in file.schema.names:
+            raise CorruptFileError(f"no column {COLUMN!r}", file.path)
         stored = VectorType.of(COLUMN, file.schema.field(COLUMN).type)
         if stored.is_multi or stored.is_binary != (metric is Metric.HAMMING):
             raise CorruptFileError(f"vectors of {stored.dtype} for {metric.value}", file.path)

@@ -6,13 +6,16 @@ storage_metadata    ["{\"dim\":16}"]    a JSON array with one text, which is a J
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from pilum.errors import CorruptFileError
 
 __all__ = ["StoredParameters", "entry", "texts"]
+
+_MOST = sys.float_info.max
+"""The greatest number; JSON may have any integer."""
 
 
 class StoredParameters:
@@ -43,8 +46,8 @@ class StoredParameters:
     def number(self, name: str) -> float:
         """Return a finite number."""
         found = self.get(name)
-        if type(found) not in (int, float) or not isfinite(found):
-            raise self.error(f"{name!r} is {found!r}, not a number")
+        if type(found) not in (int, float) or not -_MOST <= found <= _MOST:
+            raise self.error(f"{name!r} is {repr(found)[:80]}, not a number")
         return float(found)
 
     def flag(self, name: str, default: bool) -> bool:

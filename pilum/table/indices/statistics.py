@@ -5,7 +5,7 @@ One of them, its size, grows when `prewarm` loads it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyroaring import BitMap
@@ -33,7 +33,7 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     uncovered = uncovered_fragments(snapshot, usable)
     covered = BitMap().union(*(one.fragments for one in usable))
     return {
-        "index_type": entries[0].kind,
+        "index_type": _kind(entries[0], figures),
         "name": name,
         "num_indices": len(entries),
         "num_segments": len(entries),
@@ -78,6 +78,11 @@ def _readable(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], list[S
             "describe_indices() returns what the table records about them"
         )
     return entries, usable
+
+
+def _kind(entry: IndexSegment, figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the name of the type; that of vector indices is in their files."""
+    return str(figures[0]["index_type"]) if entry.kind == "Vector" else entry.kind
 
 
 def _rows_per_segment(snapshot: Snapshot, found: Sequence[Segment]) -> list[int]:

@@ -1,0 +1,50 @@
+"""Masks of rows agree with sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilum.index.answers import RowSet
+from pilum.index.vector.row_masks import RowMask
+
+rows = st.builds(
+    lambda fragment, row: (fragment << 32) + row,
+    st.sampled_from([0, 1, 2, 7, 40, (1 << 20) - 1, 1 << 20, (1 << 32) - 1]),
+    st.one_of(st.integers(0, 20), st.sampled_from([5000, (1 << 32) - 2, (1 << 32) - 1])),
+)
+
+
+@given(
+    listed=st.sets(rows, max_size=30),
+    asked=st.lists(rows, max_size=40),
+    is_complement=st.booleans(),
+)
+def test_masks_agree_with_sets(listed: set[int], asked: list[int], is_complement: bool) -> None:
+    asked = [*asked, *listed]
+    mask = RowMask(RowSet(np.array(sorted(listed), np.uint64), is_complement))
+    expected = [(one in listed) != is_complement for one in asked]
+    assert mask.of(np.array(asked, np.uint64)).tolist() == expected
+
+
+def test_a_mask_is_a_byte_for_each_row() -> None:
+    listed = np.array([2, 5, (7 << 32) + 1], np.uint64)
+    mask = RowMask(RowSet(listed))
+    assert 9 <= mask.size_bytes <= 40
+    asked = np.array([5, 6, (7 << 32) + 1, (7 << 32) + 2, 3 << 32, 9 << 32], np.uint64)
+    assert mask.of(asked).tolist() == [True, False, True, False, False, False]
+    assert mask.allowed.listed is listed
+
+
+@pytest.mark.parametrize("is_complement", [False, True])
+def test_rows_that_lie_far_apart_take_no_table(is_complement: bool) -> None:
+    for far in (1 << 31, 1 << 52):  # a high row, a high fragment
+        listed = np.array([0, far], np.uint64)
+        mask = RowMask(RowSet(listed, is_complement))
+        assert mask.size_bytes == 0
+        asked = np.array([0, 1, far - 1, far, far + 1], np.uint64)
+        expected = np.array([True, False, False, True, False]) ^ is_complement
+        assert mask.of(asked).tolist() == expected.tolist()
+        assert len(mask.of(np.empty(0, np.uint64))) == 0
