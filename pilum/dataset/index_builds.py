@@ -35,7 +35,7 @@ from pilum.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from pilum.index.base import IndexType
+from pilum.index.base import IndexType, References
 from pilum.index.registry import index_type
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType
@@ -44,9 +44,15 @@ from pilum.progress import progress
 from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED
-from pilum.table.indices.build import NewIndex, discard_segments, merge_segments, train_segment
+from pilum.table.indices.build import (
+    NewIndex,
+    discard_segments,
+    ignore_rows,
+    merge_segments,
+    train_segment,
+)
 from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
-from pilum.table.indices.rows import OnRows, existing_fragments, indexed_column
+from pilum.table.indices.rows import OnRows, existing_fragments, index_rows, indexed_column
 from pilum.table.indices.segments import (
     OpenSegment,
     folder_of,
@@ -71,6 +77,7 @@ __all__ = [
     "optimization_plans",
     "optimize",
     "require_creatable",
+    "shared_models",
     "type_and_parameters",
 ]
 
@@ -163,6 +170,22 @@ def create_uncommitted(
         fragments = wanted if trains else BitMap()
         with _reported(snapshot, fragments, on_progress) as on_rows:
             return Index.from_table(request.train(snapshot, fragments, on_rows))
+
+
+def shared_models(
+    snapshot: Snapshot,
+    column: str,
+    kind: str | IndexConfig,
+    keywords: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Train what all segments of an index should have in common; return further keywords."""
+    path = _one_column(column)
+    type, given = type_and_parameters(kind, keywords)
+    found = indexed_column(snapshot, path)
+    parameters = type.parameters(given, found.arrow.type)
+    everything = existing_fragments(snapshot)
+    rows = index_rows(snapshot, found, References.ADDRESSES, everything, ignore_rows)
+    return type.shared_models(rows, parameters)
 
 
 def merge_uncommitted(dataset: DatasetBase, segments: Sequence[Index]) -> Index:

@@ -1,6 +1,7 @@
 """Indices built by tasks: segments are trained side by side and become visible with one commit.
 
-driver    groups of fragments without a segment ──▶ tasks: train one segment each, note it
+driver    vectors: a sample ──▶ centroids and codebook, which all segments share
+          groups of fragments without a segment ──▶ tasks: train one segment each, note it
           segments ──▶ one segment, if they are to be merged ──▶ one commit
                          │ a concurrent commit came first
                          └──▶ check again: segments that still fit are kept, the rest is trained
@@ -21,6 +22,7 @@ from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
@@ -30,6 +32,7 @@ from pilum.dataset.index_builds import (
     commit_segments,
     optimization_plans,
     require_creatable,
+    shared_models,
     type_and_parameters,
 )
 from pilum.dataset.index_forms import IndexConfig
@@ -64,7 +67,7 @@ __all__ = ["IndexConfig", "create_index", "optimize_indices"]
 
 _ROUNDS = 10
 _TASK_ROWS = 1 << 23
-_NOTE = "segment-"
+_NOTE, _MODELS = "segment-", "models"
 
 
 def create_index(
@@ -130,6 +133,7 @@ class _Training:
         name: Name of the index; None for the default.
         storage_options: Options of the object store.
         journal: Journal of a named job.
+        models: Further parameters: what all segments have in common.
     """
 
     uri: str
@@ -142,6 +146,7 @@ class _Training:
     name: str | None
     storage_options: Mapping[str, str] = field(repr=False)
     journal: Journal | None = None
+    models: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def run(self, fragment_ids: tuple[int, ...], attempt: Attempt) -> str:
         """Train the segment of some fragments and return its entry."""
@@ -153,7 +158,7 @@ class _Training:
             replace=True,
             fragment_ids=fragment_ids,
             index_uuid=str(self.folders.uuid(attempt, self.round)),
-            **self.parameters,
+            **{**self.parameters, **self.models},
         )
         entry = _encoded(segment)
         if self.journal is not None:
@@ -202,6 +207,7 @@ class _Run:
         if self.journal is not None:
             self.journal.begin({**self.work.facts(), "merge": self.merges}, {})
             self.trained = self._noted(self.journal)
+        self.work = replace(self.work, models=self._models())
         for number in range(_ROUNDS):
             try:
                 return self._try(number)
@@ -240,6 +246,19 @@ class _Run:
         require_creatable(
             snapshot, work.column, work.kind, work.name, work.parameters, replaces=self.replaces
         )
+
+    def _models(self) -> dict[str, Any]:
+        """Train what all segments have in common; a named job does so once for all of its runs."""
+        noted = None if self.journal is None else self.journal.note(_MODELS)
+        if noted is not None:
+            return {name: _model_of(note) for name, note in noted.items()}
+        work = self.work
+        found = shared_models(self.dataset.snapshot, work.column, work.kind, work.parameters)
+        if self.journal is not None and found:
+            notes = {name: _note_of(model) for name, model in found.items()}
+            noted = self.journal.keep_note(_MODELS, notes)
+            return {name: _model_of(note) for name, note in noted.items()}
+        return found
 
     def _segments(self, number: int) -> list[Index]:
         """Return segments that cover all fragments, by their first fragment; train missing ones."""
@@ -393,6 +412,29 @@ def _is_complete(store: Store, segment: Index) -> bool:
     """Return whether the files of a segment exist and have their sizes."""
     sizes = {entry.name: entry.size for entry in store.list(index_folder(segment.uuid))}
     return all(sizes.get(file.path) == file.size_bytes for file in segment.files or ())
+
+
+def _note_of(model: Any) -> Any:
+    """Return a model as JSON has it: an array as its bytes."""
+    if not isinstance(model, np.ndarray):
+        return model
+    data = b64encode(model.tobytes()).decode()
+    return {"shape": model.shape, "dtype": str(model.dtype), "data": data}
+
+
+def _model_of(note: Any) -> Any:
+    """Return the model of a note.
+
+    Raises:
+        CorruptFileError: If it is none.
+    """
+    if not isinstance(note, dict):
+        return note
+    try:
+        flat = np.frombuffer(b64decode(note["data"]), np.dtype(note["dtype"]))
+        return flat.reshape(note["shape"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(f"the models of a job: {error}", f"{_MODELS}.json") from error
 
 
 def _encoded(segment: Index) -> str:

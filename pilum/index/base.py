@@ -175,6 +175,19 @@ class IndexType(ABC, Generic[ThisIndex]):
         del details
         return {}
 
+    def shared_models(self, rows: IndexRows, parameters: Any) -> dict[str, Any]:
+        """Train the models that all segments of an index should have in common.
+
+        Args:
+            rows: All rows of the table, of which a sample is read.
+            parameters: From `parameters`.
+
+        Returns:
+            Further parameters for `parameters`; none by default.
+        """
+        del rows, parameters
+        return {}
+
     @abstractmethod
     def train(self, rows: IndexRows, parameters: Any, folder: IndexFolderWriter) -> bytes:
         """Write the files of a segment and return its details.

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from distributed.helpers import Pickling, R, T
@@ -306,3 +307,42 @@ def test_an_optimization_that_fails_leaves_nothing(table: str) -> None:
         optimize_indices(Pickling(), table, ["none"])
     with pytest.raises(InvalidInputError, match="index_names"):
         optimize_indices(Pickling(), table, "id_idx")
+
+
+def vector_rows(num_rows: int) -> pa.Table:
+    vectors = np.random.default_rng(5).normal(size=(num_rows, 8)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8)
+    return pa.table({"id": range(num_rows), "v": column})
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_segments_of_a_vector_index_share_their_models(uri: str, merge: bool) -> None:
+    rows = vector_rows(800)
+    pilum.write_dataset(rows, uri, max_rows_per_file=200)
+    given = {"num_partitions": 4, "num_sub_vectors": 4, "num_bits": 4, "sample_rate": 16}
+    create_index(Pickling(), uri, "v", "IVF_PQ", given, fragments_per_task=1, merges=merge)
+    dataset = pilum.dataset(uri)
+    stats = dataset.stats.index_stats("v_idx")
+    assert stats["num_segments"] == (1 if merge else 4)
+    centroids = [one["centroids"] for one in stats["indices"]]
+    assert all(one == centroids[0] for one in centroids)
+    found = dataset.to_table(
+        columns=["id", "_distance"],
+        nearest={"column": "v", "q": rows["v"][321].as_py(), "k": 3, "refine_factor": 50},
+    )
+    assert found["id"][0].as_py() == 321
+
+
+def test_a_resumed_job_keeps_the_models_of_its_first_run(uri: str) -> None:
+    pilum.write_dataset(vector_rows(400), uri, max_rows_per_file=100)
+    given = {"num_partitions": 4}
+    with pytest.raises(RuntimeError, match="no machine"):
+        create_index(
+            Interrupted(2, fail), uri, "v", "IVF_FLAT", given, fragments_per_task=1, job="near"
+        )
+    pilum.dataset(uri).insert(vector_rows(100))
+    create_index(Pickling(), uri, "v", "IVF_FLAT", given, fragments_per_task=1, job="near")
+    stats = pilum.dataset(uri).stats.index_stats("v_idx")
+    centroids = [one["centroids"] for one in stats["indices"]]
+    assert len(centroids) == 5
+    assert all(one == centroids[0] for one in centroids)

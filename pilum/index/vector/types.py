@@ -24,7 +24,7 @@ from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Query
-from pilum.index.vector.building import build, merge
+from pilum.index.vector.building import build, merge, train_models
 from pilum.index.vector.messages import FLAT, PQ, RQ, SQ, TYPE_URL, Compression, VectorDetails
 from pilum.index.vector.opening import open_vector_index
 from pilum.index.vector.parameters import VectorParameters
@@ -120,6 +120,17 @@ class VectorIndexType(IndexType[Index]):
     def described(self, details: bytes) -> dict[str, Any]:
         """Return the parameters in the details, by the names of the reference."""
         return VectorDetails.parse(details).described() if details else {}
+
+    def shared_models(self, rows: IndexRows, parameters: VectorParameters) -> dict[str, Any]:
+        """Train the centroids and the codebook; none with given centroids or too few rows."""
+        models = None if parameters.centroids is not None else train_models(rows, parameters)
+        if models is None:
+            return {}
+        centroids = models.ivf.centroids
+        shared = {"num_partitions": len(centroids), "ivf_centroids": centroids}
+        if isinstance(models.quantizer, ProductQuantizer):
+            shared["pq_codebook"] = models.quantizer.codewords
+        return shared
 
     def train(
         self, rows: IndexRows, parameters: VectorParameters, folder: IndexFolderWriter
