@@ -61,7 +61,8 @@ class VectorIndexReader:
 
         Args:
             partition_id: Number of the partition, from 0 on.
-            with_vector: Whether the codes are returned too: vectors as the index stores them.
+            with_vector: Whether the code of each row is returned beside it: its vector, as the
+                index stores it.
 
         Raises:
             IndexError: If there is no such partition.
