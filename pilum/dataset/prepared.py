@@ -2,27 +2,80 @@
 
 ds.prepare_nearest("v", k=10) ──▶ checked keys, open segments, rows that may be found
                    .search(q) ──▶ partitions, candidates, columns
+
+ds.to_table(nearest={…})  ──▶ the same; the version remembers the checked keys
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from pilum.dataset.nearest import NEAREST_KEYS, queries_of
-from pilum.dataset.scan import Scan
+from pilum.dataset.scan import Scan, ScanKeywords
 from pilum.errors import InvalidInputError
+from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import VectorColumn
-from pilum.table.indices.nearest import VectorSearch
+from pilum.table.indices.nearest import DISTANCE, VectorSearch
+from pilum.table.indices.nearest_plans import NearestPlan
 from pilum.table.indices.searches import found_rows
 from pilum.table.read.json_columns import given_table
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["PreparedNearest", "prepared_nearest"]
+__all__ = ["PreparedNearest", "prepared_nearest", "remember", "remembered"]
+
+_PLAIN = frozenset({str, int, float, bool})
+"""Types of the values of keywords that a version remembers."""
+
+_NOT_IN_KEY = frozenset({"columns", "nearest", "q"})
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedNearest:
+    """A checked search of nearest vectors of one version, for any queries.
+
+    Attributes:
+        snapshot: The version.
+        wanted: The scan; its search is `search`.
+        search: The search; its queries are not used.
+        schema: The columns of the result of one query.
+    """
+
+    snapshot: Snapshot
+    wanted: Scan
+    search: VectorSearch
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, wanted: Scan) -> Self | None:
+        """Return the search of a scan; None if the scan does more than to return its rows."""
+        search = wanted.search
+        if not (isinstance(search, VectorSearch) and wanted.is_plain_search):
+            return None
+        return cls(snapshot, wanted, search, wanted.schema(snapshot))
+
+    def plan(self) -> NearestPlan:
+        """Return a plan."""
+        return self.search.plan(self.snapshot, self.wanted.options, self.wanted.indices)
+
+    def queries(self, q: Any) -> tuple[Matrix, bool]:
+        """Return the queries, and whether they are a batch; see `queries_of`."""
+        column = self.search.column
+        return queries_of(q, column.type, column.path)
+
+    def table(self, plan: NearestPlan, queries: Matrix, is_batch: bool) -> pa.Table:
+        """Return the rows that are nearest to queries."""
+        search, schema, snapshot = self.search, self.schema, self.snapshot
+        if is_batch is not search.is_batch:
+            search = replace(search, is_batch=is_batch)
+            schema = pa.schema([search.own[name] for name in search.first] + list(schema))
+        found = search.found_by(plan, self.wanted.options, queries)
+        table = found_rows(snapshot, found, schema, search)
+        return given_table(table) if snapshot.schema.has_marks else table
 
 
 class PreparedNearest:
@@ -32,22 +85,20 @@ class PreparedNearest:
     """
 
     def __init__(self, snapshot: Snapshot, wanted: Scan) -> None:
-        if not (wanted.is_plain_search and isinstance(wanted.search, VectorSearch)):
+        checked = CheckedNearest.of(snapshot, wanted)
+        if checked is None:
             raise InvalidInputError(
                 "prepare_nearest: expected columns, filter, prefilter, limit, offset, fragments, "
                 "with_row_id, with_row_address and restrictions of indices; use scanner for others"
             )
-        self._snapshot = snapshot
-        self._search = wanted.search
-        self._scan = wanted
-        self._schema = wanted.schema(snapshot)
-        self._plan = wanted.search.plan(snapshot, wanted.options, wanted.indices)
+        self._checked = checked
+        self._plan = checked.plan()
         self._plan.prepare()
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows of one query; those of a batch begin with `query_index`."""
-        return self._schema
+        return self._checked.schema
 
     def search(self, q: Any) -> pa.Table:
         """Return the rows that are nearest to a query, or to each query of a batch.
@@ -59,14 +110,7 @@ class PreparedNearest:
             InvalidInputError: If the query is invalid.
             CorruptFileError: If a file is damaged.
         """
-        prepared, schema = self._search, self._schema
-        queries, is_batch = queries_of(q, prepared.column.type, prepared.column.path)
-        search = replace(prepared, queries=queries, is_batch=is_batch)
-        if is_batch:
-            schema = pa.schema([search.own[name] for name in search.first] + list(schema))
-        found = search.found_by(self._plan, self._scan.options)
-        table = found_rows(self._snapshot, found, schema, search)
-        return given_table(table) if self._snapshot.schema.has_marks else table
+        return self._checked.table(self._plan, *self._checked.queries(q))
 
 
 def prepared_nearest(snapshot: Snapshot, keywords: Mapping[str, Any]) -> PreparedNearest:
@@ -88,3 +132,58 @@ def prepared_nearest(snapshot: Snapshot, keywords: Mapping[str, Any]) -> Prepare
     scan: Any = {name: keywords[name] for name in keywords.keys() - NEAREST_KEYS}
     scan["nearest"] = {**nearest, "q": any_query}
     return PreparedNearest(snapshot, Scan.of(snapshot, scan))
+
+
+def remembered(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
+    """Search with keywords that the version remembers, of which only the query is checked.
+
+    Returns:
+        The rows; None if the version does not remember them, or for a batch.
+
+    Raises:
+        InvalidInputError: If the query is invalid.
+        CorruptFileError: If a file is damaged.
+    """
+    key = _key(keywords)
+    known: CheckedNearest | None = None if key is None else snapshot.prepared.get(key)
+    if known is None:
+        return None
+    queries, is_batch = known.queries(keywords["nearest"]["q"])
+    return None if is_batch else known.table(known.plan(), queries, is_batch)
+
+
+def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:
+    """Make the version remember the keywords of a scan, so that `remembered` finds them."""
+    key = _key(keywords)
+    if key is None or snapshot.prepared.get(key) is not None:
+        return
+    checked = CheckedNearest.of(snapshot, wanted)
+    if checked is not None and not checked.search.is_batch:
+        snapshot.prepared.put(key, checked, 1)
+
+
+def _key(keywords: ScanKeywords) -> tuple[object, ...] | None:
+    """Return what identifies keywords, except the query; None for those not to be remembered.
+
+    Values that are equal may differ in their type, and then only one of them may be valid. A filter
+    can have another meaning with each query, and a missing `_distance` is warned of each time.
+    """
+    nearest, columns = keywords["nearest"], keywords.get("columns")
+    if type(nearest) is not dict or nearest.get("q") is None:
+        return None
+    parts: list[object] = [CheckedNearest]
+    if columns is not None:
+        if type(columns) is not list or DISTANCE not in columns:
+            return None
+        for name in columns:
+            if type(name) is not str:
+                return None
+        parts.append(tuple(columns))
+    for number, given in enumerate((keywords, nearest)):
+        for key, value in given.items():
+            if value is None or key in _NOT_IN_KEY:
+                continue
+            if type(value) not in _PLAIN or key == "filter":
+                return None
+            parts.append((number, key, type(value), value))
+    return tuple(parts)

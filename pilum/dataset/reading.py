@@ -96,16 +96,8 @@ class Reading(DatasetBase):
             UnsupportedFeatureError: If `row_addr_allowlist` or `row_addr_blocklist` is given.
             InvalidInputError: If any other argument is invalid.
         """
-        keywords: ScanKeywords = {
-            "columns": columns,
-            "filter": filter,
-            "limit": limit,
-            "offset": offset,
-            **more,
-        }
-        if self._scan_defaults:
-            keywords = self._with_defaults(keywords)
-        return LanceScanner(self._snapshot, Scan.of(self._snapshot, keywords))
+        keywords = self._keywords(columns, filter, limit, offset, more)
+        return self._scanner(keywords)
 
     @property
     def schema(self) -> pa.Schema:
@@ -116,6 +108,32 @@ class Reading(DatasetBase):
     def stats(self) -> LanceStats:
         """Statistics of this version (counts and sizes), from metadata alone."""
         return LanceStats(self._snapshot)
+
+    def _keywords(
+        self,
+        columns: Columns | None,
+        filter: Filter | None,
+        limit: int | None,
+        offset: int | None,
+        more: MoreScanKeywords,
+    ) -> ScanKeywords:
+        """Return all keywords; those that are not given have the defaults of the dataset."""
+        keywords: ScanKeywords = {
+            "columns": columns,
+            "filter": filter,
+            "limit": limit,
+            "offset": offset,
+            **more,
+        }
+        return self._with_defaults(keywords) if self._scan_defaults else keywords
+
+    def _scanner(self, keywords: ScanKeywords) -> LanceScanner:
+        wanted = Scan.of(self._snapshot, keywords)
+        if keywords.get("nearest") is not None:
+            from pilum.dataset.prepared import remember  # few processes search
+
+            remember(self._snapshot, keywords, wanted)
+        return LanceScanner(self._snapshot, wanted)
 
     def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:
         """Return keywords in which those that are not given have the defaults of the dataset."""
@@ -134,7 +152,14 @@ class Reading(DatasetBase):
         **more: Unpack[MoreScanKeywords],
     ) -> pa.Table:
         """Read rows into memory. The arguments are those of `scanner`."""
-        return self.scanner(columns, filter, limit, offset, **more).to_table()
+        keywords = self._keywords(columns, filter, limit, offset, more)
+        if keywords.get("nearest") is not None:
+            from pilum.dataset.prepared import remembered  # few processes search
+
+            found = remembered(self._snapshot, keywords)
+            if found is not None:
+                return found
+        return self._scanner(keywords).to_table()
 
     @with_keywords(MoreScanKeywords)
     def to_batches(

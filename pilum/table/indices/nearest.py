@@ -76,15 +76,17 @@ class VectorSearch(Search):
 
     def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
         """See `Search.found`."""
-        return self.found_by(self.plan(snapshot, options, use), options)
+        return self.found_by(self.plan(snapshot, options, use), options, self.queries)
 
-    def found_by(self, plan: NearestPlan, options: ScanOptions) -> Found:
-        """Return the rows as `found`, with a plan that was made before."""
-        parts = plan.nearest(self.queries)
-        is_one = len(parts) == 1
-        ids = parts[0].ids if is_one else np.concatenate([one.ids for one in parts])
+    def found_by(self, plan: NearestPlan, options: ScanOptions, queries: Matrix) -> Found:
+        """Return the rows as `found`, for other queries and with a plan that was made before."""
+        parts = plan.nearest(queries)
+        if len(parts) == 1:
+            ids, distances = parts[0].ids, parts[0].distances
+        else:
+            ids = np.concatenate([one.ids for one in parts])
+            distances = np.concatenate([one.distances for one in parts])
         addresses = plan.addresses(ids)
-        distances = np.concatenate([one.distances for one in parts])
         columns: dict[str, NDArray[Any]] = {DISTANCE: distances}
         if self.is_batch:
             lengths = [len(one) for one in parts]

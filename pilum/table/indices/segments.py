@@ -121,6 +121,11 @@ class Segment:
             found.add_range(first_address(number), first_address(number) + num_rows)
         return found
 
+    @cached_property
+    def sizes_by_fragment(self) -> dict[int, int]:
+        """The number of physical rows of each covered fragment."""
+        return dict(zip(self.fragments, self.sizes, strict=True))
+
     @property
     def field_id(self) -> FieldId:
         """The id of the indexed field."""

@@ -174,7 +174,7 @@ def _require_rows(segment: OpenSegment, addresses: Addresses) -> None:
     if not len(addresses):
         return
     numbers, rows = fragment_ids_of(addresses), rows_of(addresses)
-    sizes = dict(zip(segment.fragments, segment.segment.sizes, strict=True))
+    sizes = segment.segment.sizes_by_fragment
     if len(sizes) == 1:
         [(number, size)] = sizes.items()
         is_sound = bool((numbers == number).all()) and int(rows.max()) < size

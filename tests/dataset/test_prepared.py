@@ -1,0 +1,120 @@
+"""Searches of nearest vectors whose keywords were checked before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum.errors import InvalidInputError
+
+VECTORS = np.random.default_rng(3).normal(size=(300, 4)).astype(np.float32)
+PACKAGE = Path(pilum.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
+    """Returns a table with an index of its vectors."""
+    column = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.reshape(-1)), 4)
+    table = pa.table({"id": range(len(VECTORS)), "v": column})
+    found = pilum.write_dataset(table, str(tmp_path_factory.mktemp("prepared") / "t"))
+    found.create_index("v", "IVF_FLAT", metric="l2", num_partitions=4)
+    return found
+
+
+def nearest(query: Any, **more: Any) -> dict[str, Any]:
+    """Returns the argument `nearest` that searches all partitions."""
+    return {"column": "v", "q": query, "k": 5, "nprobes": 4, **more}
+
+
+def rows_near(query: Any, k: int = 5) -> list[int]:
+    """Returns the nearest rows by the definition of the distance."""
+    distances = ((VECTORS.astype(np.float64) - query) ** 2).sum(axis=1)
+    return [int(row) for row in np.argsort(distances)[:k]]
+
+
+def num_calls(function: Callable[[], object]) -> int:
+    """Returns the number of calls of functions of the package, kernels aside."""
+    names: list[str] = []
+
+    def count(frame: Any, event: str, argument: object) -> None:
+        del argument
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and PACKAGE in path.parents and path.parent.name != "kernels":
+            names.append(frame.f_code.co_qualname)
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return len(names)
+
+
+def test_a_query_takes_few_calls(dataset: pilum.LanceDataset) -> None:
+    columns = ["_rowid", "_distance"]
+    prepared = dataset.prepare_nearest("v", 5, nprobes=4, columns=columns)
+    prepared.search(VECTORS[0])
+    dataset.to_table(columns, nearest=nearest(VECTORS[0]))
+    assert 0 < num_calls(lambda: prepared.search(VECTORS[1])) <= 70
+    assert 0 < num_calls(lambda: dataset.to_table(columns, nearest=nearest(VECTORS[1]))) <= 115
+
+
+@pytest.mark.parametrize(
+    "columns", [None, ["id", "_distance"], ["_distance"], ["_rowid", "_distance"]]
+)
+def test_further_queries_find_their_own_rows(
+    dataset: pilum.LanceDataset, columns: list[str] | None
+) -> None:
+    for query in VECTORS[:4]:
+        for k in (5, 3):
+            found = dataset.to_table(columns, nearest=nearest(query, k=k))
+            for name in {"id", "_rowid"} & set(found.column_names):
+                assert found[name].to_pylist() == rows_near(query, k)
+            assert found.num_rows == k
+            assert found.column_names == (columns or ["id", "v", "_distance"])
+
+
+def test_a_batch_follows_one_query(dataset: pilum.LanceDataset) -> None:
+    columns = ["id", "_distance"]
+    assert dataset.to_table(columns, nearest=nearest(VECTORS[0])).num_rows == 5
+    found = dataset.to_table(columns, nearest=nearest(VECTORS[:2]))
+    assert found.column_names == ["query_index", "id", "_distance"]
+    assert found["id"].to_pylist() == rows_near(VECTORS[0]) + rows_near(VECTORS[1])
+    assert dataset.to_table(columns, nearest=nearest(VECTORS[0])).column_names == columns
+
+
+def test_every_query_is_checked(dataset: pilum.LanceDataset) -> None:
+    columns = ["id", "_distance"]
+    dataset.to_table(columns, nearest=nearest(VECTORS[0], k=1))
+    for bad in ({"k": True}, {"k": 1.0}, {"q": [1.0]}, {"q": None}, {"metric": "cosine", "k": 0}):
+        with pytest.raises(InvalidInputError):
+            dataset.to_table(columns, nearest={**nearest(VECTORS[0], k=1), **bad})
+
+
+def test_every_query_warns_of_a_missing_distance(dataset: pilum.LanceDataset) -> None:
+    for query in VECTORS[:2]:
+        with pytest.warns(FutureWarning, match="_distance") as caught:
+            assert dataset.to_table(["id"], nearest=nearest(query))["id"][0].as_py() is not None
+        assert caught[0].filename == __file__
+
+
+def test_a_filter_applies_to_its_own_queries(dataset: pilum.LanceDataset) -> None:
+    columns = ["id", "_distance"]
+    for filter in (None, "id < 9", "id >= 9", None):
+        found = dataset.to_table(
+            columns, filter=filter, prefilter=True, nearest=nearest(VECTORS[0], use_index=False)
+        )
+        expected = [row for row in rows_near(VECTORS[0], 300) if kept(filter, row)]
+        assert found["id"].to_pylist() == expected[:5]
+
+
+def kept(filter: str | None, row: int) -> bool:
+    """Returns whether a row matches a filter."""
+    return filter is None or (row < 9) == (filter == "id < 9")
