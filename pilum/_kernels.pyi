@@ -402,6 +402,18 @@ def bm25_norms(
     lengths: NDArray[np.uint32], num_documents: int, num_tokens: int, rounds: bool
 ) -> NDArray[np.float32]: ...
 
+Answer: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]
+Vectors: TypeAlias = (
+    NDArray[np.float16]
+    | NDArray[np.float32]
+    | NDArray[np.float64]
+    | NDArray[np.uint8]
+    | NDArray[np.int8]
+)
+References: TypeAlias = NDArray[np.uint64] | int
+Allowed: TypeAlias = NDArray[np.bool_] | None
+Numbers: TypeAlias = NDArray[np.uint32] | None
+
 class HnswGraph:
     def __new__(
         cls,
@@ -464,3 +476,55 @@ def nearest_hnsw(
     upper: float | None = None,
     earlier: tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]: ...
+
+def distances(vectors: Vectors, queries: Vectors, metric: str) -> NDArray[np.float32]: ...
+def nearest_flat(
+    parts: Sequence[tuple[Vectors, References, Allowed, Numbers]],
+    queries: Vectors,
+    metric: str,
+    k: int,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    earlier: Answer | None = None,
+) -> Answer: ...
+def encode_scalar_codes(vectors: NDArray[np.float32], start: float, end: float) -> Bytes: ...
+def nearest_scalar_codes(
+    parts: Sequence[tuple[Bytes, References, Allowed, Numbers]],
+    queries: NDArray[np.float32],
+    start: float,
+    end: float,
+    metric: str,
+    k: int,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    earlier: Answer | None = None,
+) -> Answer: ...
+
+class ProductCodebook:
+    def __new__(cls, codewords: NDArray[np.float32]) -> Self: ...
+    def encode(self, vectors: NDArray[np.float32]) -> Bytes: ...
+    def sums(
+        self, vectors: NDArray[np.float32], codes: Bytes
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+    def tables(self, queries: NDArray[np.float32], metric: str) -> NDArray[np.float32]: ...
+    def nearest(
+        self,
+        parts: Sequence[tuple[Bytes, References, Allowed, Numbers, NDArray[np.float32] | None]],
+        queries: NDArray[np.float32],
+        metric: str,
+        k: int,
+        *,
+        transposed: bool = True,
+        lower: float | None = None,
+        upper: float | None = None,
+        earlier: Answer | None = None,
+    ) -> Answer: ...
+
+def cluster_sums(
+    vectors: Vectors, clusters: NDArray[np.uint32], num_clusters: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+def nearest_centroids(
+    products: NDArray[np.float32], offsets: NDArray[np.float32], factor: float
+) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...

@@ -206,7 +206,7 @@ class ProductCodebook:
         plain = stored.reshape(stored.shape[::-1]).T if transposed else stored
         if self.num_codes == 256:
             return plain
-        return np.stack([plain & 15, plain >> 4], axis=2).reshape(len(plain), -1)
+        return np.stack([plain & 15, plain >> 4], axis=2).reshape(len(plain), self.num_sub_vectors)
 
 
 def cluster_sums(
@@ -245,16 +245,15 @@ def _nearest(
         bounds, rows, values = (array.tolist() for array in earlier)
         for number, some in enumerate(hits):
             own = slice(bounds[number], bounds[number + 1])
-            some += zip(values[own], rows[own], strict=True)
+            pairs = zip(values[own], rows[own], strict=True)
+            some += [pair for pair in pairs if _is_within(pair[0], lower, upper)]
     for (data, references, allowed, queries), distances_from in parts:
         if isinstance(references, int):
             references = np.arange(references, references + len(data), dtype=np.uint64)
         for number in range(num_queries) if queries is None else queries.tolist():
             values = distances_from(number).astype(np.float32) + np.float32(0)
             keep = ~np.isnan(values) if allowed is None else allowed & ~np.isnan(values)
-            keep &= values >= np.float32(-np.inf if lower is None else lower)
-            if upper is not None:
-                keep &= values < np.float32(upper)
+            keep &= _is_within(values, lower, upper)
             hits[number] += zip(values[keep].tolist(), references[keep].tolist(), strict=True)
     best = [sorted(some)[:k] for some in hits]
     return (
@@ -262,3 +261,8 @@ def _nearest(
         np.array([row for some in best for _, row in some], np.uint64),
         np.array([value for some in best for value, _ in some], np.float32),
     )
+
+
+def _is_within(values: Any, lower: float | None, upper: float | None) -> Any:
+    is_below = True if upper is None else values < np.float32(upper)
+    return is_below & (values >= np.float32(-np.inf if lower is None else lower))

@@ -18,6 +18,7 @@ mod page_reads;
 mod pages20;
 mod picking;
 mod plans;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -66,4 +67,9 @@ mod _kernels {
     use crate::picking::PickedSlots;
     #[pymodule_export]
     use crate::plans::{Block, Plan};
+    #[pymodule_export]
+    use crate::vectors::{
+        ProductCodebook, cluster_sums, distances, encode_scalar_codes, nearest_centroids,
+        nearest_flat, nearest_scalar_codes,
+    };
 }

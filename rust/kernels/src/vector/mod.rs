@@ -1,3 +1,24 @@
-//! Nearest vectors: kernels of vector indices.
+//! Vectors: distances, the search for the nearest ones, and their codes.
+//!
+//!     vectors ──▶ `distance` ──▶ `flat` ──┐
+//!     scalar codes ──▶ `scalar` ──────────┼──▶ `search` ──▶ `top`     the k nearest rows
+//!     product codes ──▶ `product` ────────┘
+//!
+//! Loops are written for lanes of 16 values, which the compiler turns into vector instructions,
+//! and are compiled twice: for the oldest processor, and for one with AVX2 where the running one
+//! has it (`pulp`). Both add the same values in the same order, so that distances do not depend on
+//! the machine; fused multiplications, which would round otherwise, are not used.
 
+pub mod clusters;
+pub mod distance;
+pub mod element;
+pub mod flat;
 pub mod hnsw;
+pub mod product;
+pub mod product_scan;
+pub mod scalar;
+pub mod search;
+pub mod top;
+
+/// How many sums a loop keeps.
+pub const LANES: usize = 16;

@@ -1,0 +1,200 @@
+//! The search of parts, for example the probed partitions of an index, for the nearest rows.
+//!
+//! A part is cut into tiles that stay in a cache, and every query goes through a tile before the
+//! next one. Rows that are not allowed are left out if there are several of them in a row.
+
+use std::ops::Range;
+
+use super::top::{References, Top, Wanted};
+use crate::error::{Result, ensure};
+
+/// How many distances are computed at once.
+const BLOCK: usize = 256;
+
+/// The vectors of a part, or what is stored instead.
+pub trait Store: Send + Sync {
+    /// How many rows stay in a cache while other queries need them.
+    fn rows_per_tile(&self) -> usize;
+
+    /// The length of a gap of rows that is worth leaving out.
+    fn gap(&self) -> usize;
+
+    /// Selects the query for `measure`.
+    fn begin(&mut self, query: usize) -> Result<()>;
+
+    /// Writes the distances of some rows; NaN may replace those greater than `limit`.
+    fn measure(&self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()>;
+}
+
+pub struct Part<'a> {
+    pub store: Box<dyn Store + 'a>,
+    pub num_rows: usize,
+    pub references: References<'a>,
+    pub allowed: Option<&'a [bool]>,
+    /// Numbers of the queries that search it; none: all do.
+    pub queries: Option<&'a [u32]>,
+}
+
+/// The rows of several queries: where those of each query end, references and distances.
+pub struct Answer {
+    pub bounds: Vec<i64>,
+    pub references: Vec<u64>,
+    pub distances: Vec<f32>,
+}
+
+/// An answer of an earlier search.
+#[derive(Clone, Copy)]
+pub struct Earlier<'a> {
+    pub bounds: &'a [i64],
+    pub references: &'a [u64],
+    pub distances: &'a [f32],
+}
+
+/// The nearest rows of each query.
+pub fn nearest(
+    parts: Vec<Part<'_>>,
+    num_queries: usize,
+    wanted: Wanted,
+    earlier: Option<Earlier<'_>>,
+) -> Result<Answer> {
+    let tops = (0..num_queries).map(|_| Top::new(wanted));
+    let mut tops = tops.collect::<Result<Vec<_>>>()?;
+    if let Some(earlier) = earlier {
+        add_earlier(&mut tops, earlier)?;
+    }
+    for part in parts {
+        search(part, &mut tops)?;
+    }
+    let mut answer = Answer {
+        bounds: vec![0],
+        references: Vec::new(),
+        distances: Vec::new(),
+    };
+    for top in tops {
+        top.finish(&mut answer.references, &mut answer.distances);
+        answer
+            .bounds
+            .push(answer.references.len().cast_signed() as i64);
+    }
+    Ok(answer)
+}
+
+fn add_earlier(tops: &mut [Top], earlier: Earlier<'_>) -> Result<()> {
+    let count = earlier.bounds.len();
+    ensure(
+        count == tops.len() + 1,
+        "earlier bounds",
+        count,
+        tops.len() + 1,
+    )?;
+    let (rows, found) = (earlier.references.len(), earlier.distances.len());
+    ensure(rows == found, "earlier distances", found, rows)?;
+    for (top, bounds) in tops.iter_mut().zip(earlier.bounds.windows(2)) {
+        let place = |bound: Option<&i64>| bound.and_then(|&bound| usize::try_from(bound).ok());
+        let own = place(bounds.first()).zip(place(bounds.last()));
+        let own = own.and_then(|(start, end)| {
+            let references = earlier.references.get(start..end)?;
+            Some((references, earlier.distances.get(start..end)?))
+        });
+        ensure(own.is_some(), "earlier bounds", "others", "ascending ones")?;
+        if let Some((references, distances)) = own {
+            top.add_found(distances, references);
+        }
+    }
+    Ok(())
+}
+
+fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
+    let rows = part.num_rows;
+    if let Some(allowed) = part.allowed {
+        ensure(allowed.len() == rows, "allowed rows", allowed.len(), rows)?;
+    }
+    if let References::Listed(all) = part.references {
+        ensure(all.len() == rows, "references of rows", all.len(), rows)?;
+    }
+    for &query in part.queries.unwrap_or_default() {
+        ensure((query as usize) < tops.len(), "query", query, tops.len())?;
+    }
+    let step = part.store.rows_per_tile().max(1);
+    let mut start = 0;
+    while start < rows {
+        let tile = start..rows.min(start.saturating_add(step));
+        start = tile.end;
+        if part.allowed.is_some_and(|allowed| {
+            !allowed
+                .get(tile.clone())
+                .is_some_and(|some| some.contains(&true))
+        }) {
+            continue;
+        }
+        match part.queries {
+            None => {
+                for (query, top) in tops.iter_mut().enumerate() {
+                    part.store.begin(query)?;
+                    search_tile(&part, tile.clone(), top)?;
+                }
+            }
+            Some(queries) => {
+                for &query in queries {
+                    if let Some(top) = tops.get_mut(query as usize) {
+                        part.store.begin(query as usize)?;
+                        search_tile(&part, tile.clone(), top)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn search_tile(part: &Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
+    let mut distances = [0f32; BLOCK];
+    let mut next = tile.start;
+    while next < tile.end {
+        let end = tile.end.min(next + BLOCK);
+        let run = match part.allowed {
+            None => next..end,
+            Some(allowed) => match run_of(allowed, next, end, part.store.gap()) {
+                Some(run) => run,
+                None => {
+                    next = end;
+                    continue;
+                }
+            },
+        };
+        let (found, _) = distances.split_at_mut(run.len().min(BLOCK));
+        part.store.measure(run.clone(), top.limit(), found)?;
+        top.add(found, run.start, part.references, part.allowed);
+        next = run.end;
+    }
+    Ok(())
+}
+
+/// The first run of allowed rows, until `gap` rows in a row are not allowed.
+fn run_of(allowed: &[bool], start: usize, end: usize, gap: usize) -> Option<Range<usize>> {
+    let some = allowed.get(start..end)?;
+    let first = some.iter().position(|&is| is)?;
+    let mut last = first;
+    for (row, &is) in some.iter().enumerate().skip(first + 1) {
+        if is {
+            last = row;
+        } else if row - last >= gap {
+            break;
+        }
+    }
+    Some(start + first..start + last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_allowed_rows() {
+        let allowed = [0, 1, 0, 1, 0, 0, 1].map(|flag| flag == 1);
+        assert_eq!(run_of(&allowed, 0, 7, 1), Some(1..2));
+        assert_eq!(run_of(&allowed, 0, 7, 2), Some(1..4));
+        assert_eq!(run_of(&allowed, 2, 7, 3), Some(3..7));
+        assert_eq!(run_of(&allowed, 4, 6, 3), None);
+    }
+}

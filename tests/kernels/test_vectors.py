@@ -1,0 +1,268 @@
+"""Vector kernels beside their naive twins.
+
+Values are small integers where the order of a selection is compared, so that sums of float32 are
+exact and ties are frequent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.kernels import reference_vectors as reference
+
+METRICS = ("l2", "dot", "cosine", "hamming")
+seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+sizes = st.lists(st.integers(0, 70), max_size=4)
+
+
+def assert_same(found: reference.Answer, expected: reference.Answer) -> None:
+    assert [array.dtype for array in found] == [np.int64, np.uint64, np.float32]
+    for ours, naive in zip(found, expected, strict=True):
+        assert_array_equal(ours, naive)
+
+
+def some_rows(random: np.random.Generator, n: int) -> NDArray[np.uint64] | int:
+    if random.integers(2):
+        return int(random.integers(2**40))
+    return random.permutation(n).astype(np.uint64)
+
+
+def some_allowed(random: np.random.Generator, n: int) -> NDArray[np.bool_] | None:
+    share = random.choice([0.0, 0.02, 0.5, 2.0])
+    return None if share == 2 else random.random(n) < share
+
+
+def some_numbers(random: np.random.Generator, queries: int) -> NDArray[np.uint32] | None:
+    if random.integers(2):
+        return None
+    return np.flatnonzero(random.integers(0, 2, queries)).astype(np.uint32)
+
+
+def wanted(random: np.random.Generator) -> dict[str, Any]:
+    limits = [(None, None), (3.0, 20.0), (None, 8.0), (-2.0, None), (None, -np.inf)]
+    lower, upper = limits[random.integers(len(limits))]
+    return {"k": int(random.choice([1, 5, 40, 1000])), "lower": lower, "upper": upper}
+
+
+@given(
+    seeds,
+    sizes,
+    st.integers(1, 40),
+    st.integers(0, 3),
+    st.sampled_from(["f2", "f4", "f8", "u1", "i1"]),
+)
+def test_vectors_are_searched(
+    random: np.random.Generator, sizes: list[int], dimension: int, queries: int, dtype: str
+) -> None:
+    def vectors(n: int) -> Any:
+        return random.integers(0, 4, (n, dimension)).astype(dtype)
+
+    parts = [
+        (vectors(n), some_rows(random, n), some_allowed(random, n), some_numbers(random, queries))
+        for n in sizes
+    ]
+    asked, options = vectors(queries), wanted(random)
+    metric = str(random.choice(["l2", "dot", "hamming"][: 2 + (dtype == "u1")]))
+    earlier = reference.nearest_flat(parts[:1], asked, metric, 3)
+    for start in (None, earlier):
+        found = kernels.nearest_flat(parts, asked, metric, earlier=start, **options)
+        naive = reference.nearest_flat(parts, asked, metric, earlier=start, **options)
+        assert_same(found, naive)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "i1"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_distances_of_every_type(dtype: str, metric: str) -> None:
+    random = np.random.default_rng(1)
+    for dimension in (1, 3, 8, 17, 64, 100):
+        both = random.normal(0, 20, (12, dimension)).astype("i1").astype(dtype)
+        if dtype[0] == "f":
+            both += random.normal(0, 1, both.shape).astype(dtype)
+        vectors, queries = np.ascontiguousarray(both[:9]), np.ascontiguousarray(both[9:])
+        if metric == "hamming" and dtype != "u1":
+            with pytest.raises(ValueError, match="uint8"):
+                kernels.distances(vectors, queries, metric)
+            continue
+        found = kernels.distances(vectors, queries, metric)
+        naive = reference.distances(vectors, queries, metric)
+        assert_allclose(found, naive, rtol=2e-5, atol=2e-3 if metric == "dot" else 1e-5)
+
+
+def test_special_values() -> None:
+    vectors = np.array([[np.nan, 1], [np.inf, 1], [0, 0], [-np.inf, 1], [1, 1]], np.float32)
+    query = np.array([[1, 1]], np.float32)
+    rows = {
+        metric: kernels.nearest_flat([(vectors, 0, None, None)], query, metric, 9)[1].tolist()
+        for metric in ("l2", "dot", "cosine")
+    }
+    assert rows == {"l2": [4, 2, 1, 3], "dot": [1, 4, 2, 3], "cosine": [4]}
+    for bad in ([[np.nan, 1]], [[0, 0]]):
+        query = np.array(bad, np.float32)
+        assert len(kernels.nearest_flat([(vectors, 0, None, None)], query, "cosine", 9)[1]) == 0
+
+
+@given(seeds, sizes, st.integers(1, 40), st.integers(0, 3), st.sampled_from(["l2", "dot"]))
+def test_scalar_codes_are_searched(
+    random: np.random.Generator, sizes: list[int], dimension: int, queries: int, metric: str
+) -> None:
+    # Steps of 1, so that decoded values are integers.
+    start, end = -3.0, 252.0
+    asked = random.integers(-5, 9, (queries, dimension)).astype(np.float32)
+    parts = []
+    for n in sizes:
+        vectors = random.integers(-5, 5, (n, dimension)).astype(np.float32)
+        codes = kernels.encode_scalar_codes(vectors, start, end)
+        assert_array_equal(codes, reference.encode_scalar_codes(vectors, start, end))
+        numbers = some_numbers(random, queries)
+        parts.append((codes, some_rows(random, n), some_allowed(random, n), numbers))
+    options = wanted(random)
+    found = kernels.nearest_scalar_codes(parts, asked, start, end, metric, **options)
+    naive = reference.nearest_scalar_codes(parts, asked, start, end, metric, **options)
+    assert_same(found, naive)
+
+
+@given(seeds, st.sampled_from([0.0, 1.5]), st.sampled_from([1.5, 9.25]))
+def test_scalar_codes_truncate(random: np.random.Generator, start: float, end: float) -> None:
+    vectors = random.normal(3, 5, (9, 7)).astype(np.float32)
+    codes = kernels.encode_scalar_codes(vectors, start, end)
+    assert_array_equal(codes, reference.encode_scalar_codes(vectors, start, end))
+
+
+def stored(codes: NDArray[np.uint8], bits: int, transposed: bool) -> NDArray[np.uint8]:
+    if bits == 4:
+        codes = np.bitwise_or(codes[:, ::2], codes[:, 1::2] * np.uint8(16))
+    shape = codes.shape
+    return np.ascontiguousarray(codes.T).reshape(shape) if transposed else codes
+
+
+@given(seeds, sizes, st.sampled_from([4, 8]), st.integers(1, 5), st.integers(1, 5), st.booleans())
+def test_product_codes_are_searched(
+    random: np.random.Generator,
+    sizes: list[int],
+    bits: int,
+    half: int,
+    width: int,
+    transposed: bool,
+) -> None:
+    m, queries = 2 * half, int(random.integers(0, 4))
+    words = random.integers(-4, 5, (m, 1 << bits, width)).astype(np.float32)
+    book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
+    asked = random.integers(-4, 5, (queries, m * width)).astype(np.float32)
+    parts = []
+    for n in sizes:
+        codes = stored(random.integers(0, 1 << bits, (n, m), np.uint8), bits, transposed)
+        numbers = some_numbers(random, queries)
+        centroid = random.integers(-2, 3, m * width).astype(np.float32)
+        centroid_or_none = centroid if random.integers(2) else None
+        rows, allowed = some_rows(random, n), some_allowed(random, n)
+        parts.append((codes, rows, allowed, numbers, centroid_or_none))
+    for metric in ("l2", "dot"):
+        assert_array_equal(book.tables(asked, metric), naive.tables(asked, metric))
+        options = wanted(random) | {"transposed": transposed}
+        found = book.nearest(parts, asked, metric, **options)
+        assert_same(found, naive.nearest(parts, asked, metric, **options))
+
+
+@pytest.mark.parametrize("metric", ["l2", "dot"])
+def test_no_near_row_is_given_up_too_early(metric: str) -> None:
+    random = np.random.default_rng(5)
+    words = random.normal(size=(16, 256, 4)).astype(np.float32)
+    book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
+    queries = random.normal(size=(2, 64)).astype(np.float32)
+    codes = [random.integers(0, 256, (3000, 16), np.uint8) for _ in range(2)]
+    parts = [(part, 3000 * i, None, None, None) for i, part in enumerate(codes)]
+    found = book.nearest(parts, queries, metric, 20)
+    expected = naive.nearest(parts, queries, metric, 20)
+    assert_array_equal(found[1], expected[1])
+    assert_allclose(found[2], expected[2], rtol=1e-5, atol=1e-5)
+
+
+@given(seeds, st.sampled_from([4, 8]), st.integers(0, 300), st.integers(1, 5))
+def test_vectors_are_encoded(random: np.random.Generator, bits: int, n: int, width: int) -> None:
+    words = random.integers(-3, 4, (4, 1 << bits, width)).astype(np.float32)
+    book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
+    vectors = random.integers(-3, 4, (n, 4 * width)).astype(np.float32)
+    codes = book.encode(vectors)
+    assert_array_equal(codes, naive.encode(vectors))
+    for ours, expected in zip(book.sums(vectors, codes), naive.sums(vectors, codes), strict=True):
+        assert_array_equal(ours, expected)
+
+
+@given(seeds, st.integers(0, 40), st.integers(1, 40))
+def test_steps_of_k_means(random: np.random.Generator, n: int, clusters: int) -> None:
+    vectors = random.normal(size=(n, 5)).astype(random.choice(["f2", "f4", "f8"]))
+    own = random.integers(0, clusters, n).astype(np.uint32)
+    found, naive = (some.cluster_sums(vectors, own, clusters) for some in (kernels, reference))
+    assert_allclose(found[0], naive[0])
+    assert_array_equal(found[1], naive[1])
+    products = random.integers(-3, 4, (n, clusters)).astype(np.float32)
+    offsets = random.integers(-3, 4, clusters).astype(np.float32)
+    nearest = kernels.nearest_centroids(products, offsets, 2.0)
+    for ours, expected in zip(
+        nearest, reference.nearest_centroids(products, offsets, 2.0), strict=True
+    ):
+        assert_array_equal(ours, expected)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    four, two = np.zeros((3, 4), np.float32), np.zeros((1, 2), np.float32)
+    codes = np.zeros((3, 4), np.uint8)
+    book = kernels.ProductCodebook(np.zeros((2, 256, 1), np.float32))
+    calls: list[tuple[str, Any]] = [
+        ("dimension", lambda: kernels.nearest_flat([(four, 0, None, None)], two, "l2", 1)),
+        ("dimension", lambda: kernels.distances(four, two, "l2")),
+        ("metric", lambda: kernels.distances(four, four, "l3")),
+        ("k: ", lambda: kernels.nearest_flat([(four, 0, None, None)], four, "l2", 0)),
+        (
+            "query",
+            lambda: kernels.nearest_flat(
+                [(four, 0, None, np.array([1], np.uint32))], four[:1], "l2", 1
+            ),
+        ),
+        (
+            "references",
+            lambda: kernels.nearest_flat(
+                [(four, np.zeros(2, np.uint64), None, None)], four, "l2", 1
+            ),
+        ),
+        (
+            "allowed",
+            lambda: kernels.nearest_flat([(four, 0, np.zeros(4, np.bool_), None)], four, "l2", 1),
+        ),
+        (
+            "several",
+            lambda: kernels.nearest_flat(
+                [(four, 0, None, None), (codes, 0, None, None)], four, "l2", 1
+            ),
+        ),
+        ("contiguous", lambda: kernels.distances(four[:, ::2], two, "l2")),
+        ("found int64", lambda: kernels.distances(four.astype(np.int64), four, "l2")),  # type: ignore[arg-type]
+        ("codewords", lambda: kernels.ProductCodebook(np.zeros((2, 3, 1), np.float32))),
+        ("dimension", lambda: book.nearest([], four, "l2", 1)),
+        (
+            "l2 or dot",
+            lambda: book.nearest([(codes[:, :2].copy(), 0, None, None, None)], two, "cosine", 1),
+        ),
+        ("cluster", lambda: kernels.cluster_sums(four, np.full(3, 9, np.uint32), 2)),
+        (
+            "earlier",
+            lambda: kernels.nearest_flat(
+                [],
+                two,
+                "l2",
+                1,
+                earlier=(np.array([0, 1]), np.zeros(0, np.uint64), np.zeros(0, np.float32)),
+            ),
+        ),
+    ]
+    for message, call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
