@@ -476,7 +476,6 @@ def nearest_hnsw(
     upper: float | None = None,
     earlier: tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]: ...
-
 def distances(vectors: Vectors, queries: Vectors, metric: str) -> NDArray[np.float32]: ...
 def nearest_flat(
     parts: Sequence[tuple[Vectors, References, Allowed, Numbers]],

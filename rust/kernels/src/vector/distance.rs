@@ -52,12 +52,20 @@ pub fn measure<T: Element>(metric: Metric, query: &[T::Wide], rows: &[T], out: &
     Arch::new().dispatch(
         #[inline(always)]
         || match metric {
-            Metric::L2 => each.for_each(|(row, out)| *out = l2(row, query).narrow()),
-            Metric::Cosine => each.for_each(|(row, out)| *out = cosine(row, query)),
+            Metric::L2 => {
+                for (row, out) in each {
+                    *out = l2(row, query).narrow();
+                }
+            }
+            Metric::Cosine => {
+                for (row, out) in each {
+                    *out = cosine(row, query);
+                }
+            }
             Metric::Dot | Metric::Hamming => {
-                each.for_each(|(row, out)| {
+                for (row, out) in each {
                     *out = (T::Wide::of(1.0) - product(row, query)).narrow();
-                });
+                }
             }
         },
     );
@@ -69,7 +77,11 @@ pub fn hamming(query: &[u8], rows: &[u8], out: &mut [f32]) {
     let each = rows.chunks_exact(query.len().max(1)).zip(out);
     Arch::new().dispatch(
         #[inline(always)]
-        || each.for_each(|(row, out)| *out = differing_bits(row, query) as f32),
+        || {
+            for (row, out) in each {
+                *out = differing_bits(row, query) as f32;
+            }
+        },
     );
 }
 
@@ -79,7 +91,11 @@ pub fn l2_of_codes(query: &[u8], rows: &[u8], factor: f64, out: &mut [f32]) {
     let each = rows.chunks_exact(query.len().max(1)).zip(out);
     Arch::new().dispatch(
         #[inline(always)]
-        || each.for_each(|(row, out)| *out = (squares(row, query) as f64 * factor) as f32),
+        || {
+            for (row, out) in each {
+                *out = (squares(row, query) as f64 * factor) as f32;
+            }
+        },
     );
 }
 
