@@ -24,7 +24,7 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.index.vector.vectors import VectorType
-from pilum.kernels.reference_vectors import nearest_flat
+from pilum.kernels import nearest_flat
 
 __all__ = ["COLUMN", "FlatQuantizer"]
 

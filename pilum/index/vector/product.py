@@ -28,7 +28,7 @@ from pilum.index.vector.messages import PQ, pack_tensor, unpack_tensor
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
 from pilum.index.vector.stored_parameters import StoredParameters
-from pilum.kernels.reference_vectors import ProductCodebook
+from pilum.kernels import ProductCodebook
 
 __all__ = ["COLUMN", "ProductQuantizer", "codewords_of"]
 

@@ -22,7 +22,7 @@ from pilum.index.vector.messages import SQ
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
 from pilum.index.vector.stored_parameters import StoredParameters
-from pilum.kernels.reference_vectors import encode_scalar_codes, nearest_scalar_codes
+from pilum.kernels import encode_scalar_codes, nearest_scalar_codes
 
 __all__ = ["COLUMN", "ScalarQuantizer"]
 
