@@ -205,7 +205,11 @@ class NearestPlan:
 
     @cached_property
     def _fragments(self) -> BitMap:
-        existing, wanted = existing_fragments(self.snapshot), self.options.fragment_ids
+        prepared, wanted = self.snapshot.prepared, self.options.fragment_ids
+        existing: BitMap | None = prepared.get(existing_fragments)
+        if existing is None:
+            existing = existing_fragments(self.snapshot)
+            prepared.put(existing_fragments, existing, 1)
         return existing if wanted is None else existing & BitMap(wanted)
 
     @cached_property
