@@ -124,10 +124,12 @@ class Part(Generic[ThisIndex]):
     Attributes:
         index: The open segment.
         moves: Where its rows are now; None if all of them are where they were.
+        has_rows: Whether any row may be left; if not, only its parameters matter.
     """
 
     index: ThisIndex
     moves: Moves | None = None
+    has_rows: bool = True
 
 
 class IndexType(ABC, Generic[ThisIndex]):
@@ -226,3 +228,20 @@ class IndexType(ABC, Generic[ThisIndex]):
         Raises:
             CorruptFileError: If a file is damaged.
         """
+
+    def retrain(
+        self, parts: Sequence[Part[ThisIndex]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Write rows alone into a new segment, with the parameters of the last part.
+
+        Types with trained models override it, so that the models are trained on the rows.
+
+        Args:
+            parts: Segments whose rows are all gone.
+            rows: See `merge`.
+            folder: See `merge`.
+
+        Returns:
+            As `train`.
+        """
+        return self.merge(parts, rows, folder)

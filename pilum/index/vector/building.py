@@ -136,8 +136,9 @@ def merge(
     parameters = VectorParameters.from_details(details, vectors)
     limit = parameters.limit_bytes // _SHARE_OF_ROWS
     with Shuffle(last.model.num_partitions, limit) as shuffle:
-        losses = [part.index.model.loss for part in parts]
-        for part in parts:
+        stored = [part for part in parts if part.has_rows]
+        losses = [part.index.model.loss for part in stored]
+        for part in stored:
             for number in range(last.model.num_partitions):
                 shuffle.add(*_stored_rows(part, number, quantizer))
         for batch in encoded(rows.batches, parameters, models) if rows is not None else ():

@@ -160,15 +160,24 @@ class VectorIndexType(IndexType[Index]):
         """
         last = parts[-1].index
         if isinstance(last, Definition):
-            if rows is not None:
-                vectors = VectorType.of("", rows.type)
-                details = VectorDetails.parse(last.details)
-                build(rows, VectorParameters.from_details(details, vectors), folder)
-            return last.details
-        assert isinstance(last, VectorIndex)
-        details = VectorDetails.parse(last.details) if last.details else _details(last)
-        stored = [Part(one.index, one.moves) for one in parts if isinstance(one.index, VectorIndex)]
+            return self.retrain(parts, rows, folder)
+        details = _details(last)
+        stored = [
+            Part(one.index, one.moves, one.has_rows)
+            for one in parts
+            if isinstance(one.index, VectorIndex)
+        ]
         merge(stored, rows, details, folder)
+        return details.pack()
+
+    def retrain(
+        self, parts: Sequence[Part[Index]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Train models on rows, and write the rows by them; no files if there are too few rows."""
+        details = _details(parts[-1].index)
+        if rows is not None:
+            vectors = VectorType.of("", rows.type)
+            build(rows, VectorParameters.from_details(details, vectors), folder)
         return details.pack()
 
 
@@ -189,8 +198,12 @@ def vector_type_of(details: bytes) -> VectorIndexType:
     return {one.name: one for one in VECTOR_TYPES}[name]
 
 
-def _details(index: VectorIndex) -> VectorDetails:
-    """Return what the files of a segment say, for the manifest."""
+def _details(index: Index) -> VectorDetails:
+    """Return the details of a segment; what its files say, if the manifest has none."""
+    assert isinstance(index, Definition | VectorIndex)
+    if index.details:
+        return VectorDetails.parse(index.details)
+    assert isinstance(index, VectorIndex)
     quantizer = index.quantizer
     compression = Compression(quantizer.name)
     if isinstance(quantizer, ProductQuantizer):

@@ -91,7 +91,12 @@ def train_segment(
 
 
 def merge_segments(
-    snapshot: Snapshot, new: NewIndex, old: Sequence[OpenSegment], fragments: BitMap
+    snapshot: Snapshot,
+    new: NewIndex,
+    old: Sequence[OpenSegment],
+    fragments: BitMap,
+    *,
+    retrains: bool = False,
 ) -> IndexSegment:
     """Merge segments and the rows of further fragments into one segment.
 
@@ -100,6 +105,7 @@ def merge_segments(
         new: The segment, whose parameters are those of the last old one.
         old: Segments of the same type and column; one or more.
         fragments: Ids of existing fragments to add, which no old segment covers.
+        retrains: Whether models are trained again; then the old segments cover no fragments.
 
     Returns:
         The entry for the manifest.
@@ -111,6 +117,10 @@ def merge_segments(
     parts = [segment.part(references) for segment in old]
     rows = _rows(snapshot, new, fragments) if fragments else None
     covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
+    if retrains:
+        return _written(
+            snapshot, new, covered, lambda folder: new.type.retrain(parts, rows, folder)
+        )
     return write_merged(snapshot, new, parts, rows, covered)
 
 

@@ -5,7 +5,9 @@
     merge None     a b [c 7 8]     unchanged if there are no such fragments
     merge 0        a b c [7 8]
     merge 2        a [b c 7 8]
-    retrain        [all rows]      with the parameters of c
+    retrain        [all rows]      with the parameters of c; models are trained again
+
+A newest segment that covers nothing, such as a definition, is replaced by merge 0 too.
 
 Rows of fragments that no longer exist, or that a segment does not cover any more, are left out of
 merged segments. Source: docs/format/indices.md.
@@ -112,7 +114,8 @@ def _plan(
     if retrain:
         return MergePlan(found, len(found), existing_fragments(snapshot), retrains=True)
     fragments = uncovered_fragments(snapshot, found)
-    count = min(1 if num_to_merge is None else num_to_merge, len(found))
+    least = 0 if found[-1].fragments else 1  # a definition is replaced by what is built of it
+    count = min(1 if num_to_merge is None else max(num_to_merge, least), len(found))
     return MergePlan(found, count, fragments) if fragments or count > 1 else None
 
 
@@ -133,7 +136,7 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> In
         versions = (one.entry.dataset_version for one in plan.merged)
         dataset_version = min(versions, default=dataset_version)
     new = NewIndex(newest.name, path, newest.type, dataset_version, uuid, on_rows)
-    return merge_segments(snapshot, new, merged, fragments)
+    return merge_segments(snapshot, new, merged, fragments, retrains=plan.retrains)
 
 
 def _wanted(snapshot: Snapshot, names: Collection[str] | None) -> Iterator[Sequence[Segment]]:

@@ -243,7 +243,7 @@ class OpenSegment:
             is_there = is_there & _is_covered(addresses, fragments)
             return (old if keeps_ids else addresses), is_there
 
-        return Part(self.index, current)
+        return Part(self.index, current, bool(fragments))
 
     @property
     def lasting_fragments(self) -> BitMap:
