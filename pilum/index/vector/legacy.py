@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -81,6 +82,16 @@ class LegacyPartitions(StoredPartitions):
         return np.frombuffer(b"".join(_read(self._source, ranges)), np.uint64)
 
 
+class LegacyProduct(ProductQuantizer):
+    """Product quantization in the legacy layout, which is described in other words."""
+
+    def statistics(self) -> dict[str, Any]:
+        """See `Quantizer.statistics`."""
+        found = {**super().statistics(), "metric_type": self.metric.value}
+        del found["transposed"]
+        return found
+
+
 def open_legacy(folder: IndexFolder) -> tuple[IvfModel, ProductQuantizer, LegacyPartitions]:
     """Open a segment of one legacy file.
 
@@ -110,7 +121,7 @@ def open_legacy(folder: IndexFolder) -> tuple[IvfModel, ProductQuantizer, Legacy
     else:
         flat = np.array(product.codebook, np.float32)
     words = codewords_of(flat, 8, product.num_sub_vectors, index.dimension, path)
-    quantizer = ProductQuantizer(words, metric, is_transposed=False)
+    quantizer = LegacyProduct(words, metric, is_transposed=False)
     stored = LegacyPartitions(source, ivf, quantizer.num_bytes, position)
     return IvfModel(ivf.centroids, metric, ivf.loss), quantizer, stored
 

@@ -203,13 +203,15 @@ def test_a_batch_gives_what_its_queries_give(tmp_path: Path, kind: str, has_filt
 
 
 def test_statistics_are_those_of_the_reference(tmp_path: Path) -> None:
-    for kind, given in [
+    kinds: list[tuple[str, dict[str, Any]]] = [
         ("IVF_FLAT", {}),
         ("IVF_SQ", {}),
         ("IVF_PQ", {"num_sub_vectors": 2}),
         ("IVF_PQ", {"num_sub_vectors": 2, "num_bits": 4}),
-    ]:
-        path = tmp_path / f"{kind}{len(given)}"
+        ("IVF_PQ", {"num_sub_vectors": 2, "index_file_version": "Legacy"}),
+    ]
+    for kind, given in kinds:
+        path = tmp_path / "_".join([kind, *given])
         dataset = build(path, kind, "cosine", num_partitions=3, **given)
         [expected] = dataset.stats.index_stats("v_idx")["indices"]
         found = open_folder(folder_of(path)).statistics()
