@@ -5,6 +5,7 @@ Vectors are compared one by one with numpy, and the reference opens the same tab
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pilum
+from pilum.errors import CorruptFileError
 
 DIMENSION, NUM_ROWS, ALL = 8, 400, 64
 RANDOM = np.random.default_rng(17)
@@ -262,3 +264,43 @@ def test_branches_replacements_and_drops(tmp_path: Path, kind: str) -> None:
     life.check()
     life.dataset.create_index("v", "IVF_FLAT", num_partitions=2)
     life.check()
+
+
+def damaged(content: bytes, way: int) -> bytes:
+    """Returns the bytes of a file, cut off or with some that differ."""
+    random = np.random.default_rng(way)
+    if way % 3 == 0:
+        return content[: int(random.integers(len(content)))]
+    found = bytearray(content)
+    first = max(0, len(found) - 1500) if way % 3 == 1 else 0  # metadata and footer, or anywhere
+    for place in random.integers(first, len(found), 3):
+        found[place] ^= int(random.integers(1, 256))
+    return bytes(found)
+
+
+@pytest.mark.parametrize("name", ["index.idx", "auxiliary.idx"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+def test_damaged_files_never_give_wrong_rows(tmp_path: Path, kind: str, name: str) -> None:
+    life = Life(str(tmp_path / "t"), kind)
+    life.index()
+    life.delete(lambda one: one % 4 == 0, "id % 4 = 0")
+    [path] = (tmp_path / "t" / "_indices").glob(f"*/{name}")
+    content = path.read_bytes()
+    ids, vectors = np.array(list(life.live)), np.array(list(life.live.values()))
+    exact = ids[np.argsort(((vectors - QUERIES[0]) ** 2).sum(axis=1), kind="stable")]
+    num_warned = num_raised = 0
+    for way in range(24):
+        path.write_bytes(damaged(content, way))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                answer = found(pilum.dataset(life.uri, session=pilum.Session()), QUERIES[0], 10)
+            except CorruptFileError:
+                num_raised += 1
+                continue
+        if caught:
+            num_warned += 1
+            assert answer == exact[:10].tolist()
+        assert set(answer) <= life.live.keys()
+        assert len(set(answer)) == len(answer)
+    assert num_warned + num_raised >= 8  # at least the files that were cut
