@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.index.vector.products import product
+from pilum.kernels import cluster_sums
 from pilum.parallel import num_threads, submit
 
 __all__ = ["Clusters", "Projection", "bits", "directions", "k_means", "many_clusters", "nearest"]
@@ -233,12 +234,10 @@ def _means(
     rows: NDArray[np.float32], centroids: NDArray[np.float32], numbers: NDArray[np.intp]
 ) -> NDArray[np.float32]:
     """Return the mean of the rows of each cluster; centroids of empty clusters stay."""
-    small = numbers.astype(np.min_scalar_type(len(centroids)))  # few bytes are sorted faster
-    order = np.argsort(small, kind="stable")
-    filled, firsts, sizes = np.unique(small[order], return_index=True, return_counts=True)
+    sums, counts = cluster_sums(rows, numbers.astype(np.uint32), len(centroids))
+    filled = counts > 0
     means = centroids.copy()
-    sums = np.add.reduceat(rows[order], firsts, axis=0)
-    means[filled] = sums / sizes[:, None].astype(np.float32)
+    means[filled] = sums[filled] / counts[filled, None]
     return means
 
 
