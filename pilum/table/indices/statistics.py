@@ -81,8 +81,8 @@ def _readable(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], list[S
 
 
 def _kind(entry: IndexSegment, figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the name of the type; that of vector indices is in their files."""
-    return str(figures[0]["index_type"]) if entry.kind == "Vector" else entry.kind
+    """Return the name of the type; that of vector indices is in their files, if they have any."""
+    return str(figures[0].get("index_type", "N/A")) if entry.kind == "Vector" else entry.kind
 
 
 def _rows_per_segment(snapshot: Snapshot, found: Sequence[Segment]) -> list[int]:
