@@ -527,3 +527,43 @@ def cluster_sums(
 def nearest_centroids(
     products: NDArray[np.float32], offsets: NDArray[np.float32], factor: float
 ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+
+RabitqPart: TypeAlias = tuple[
+    tuple[Bytes, NDArray[np.float32], NDArray[np.float32]],
+    tuple[Bytes, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None,
+    NDArray[np.uint64],
+    NDArray[np.bool_] | None,
+    NDArray[np.uint32] | None,
+    NDArray[np.float32],
+]
+Nearest: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]
+
+class RabitqCodes:
+    def __new__(cls, dimension: int, bits: int, is_dot: bool) -> Self: ...
+    def encode(
+        self,
+        rotated: NDArray[np.float32],
+        centroids: NDArray[np.float32],
+        partitions: NDArray[np.uint32],
+    ) -> tuple[
+        tuple[Bytes, tuple[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]],
+        tuple[Bytes, tuple[NDArray[np.float32], NDArray[np.float32]]],
+    ]: ...
+    def decode(self, signs: Bytes, further: Bytes | None = None) -> NDArray[np.float32]: ...
+    def nearest(
+        self,
+        parts: Sequence[RabitqPart],
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        by_signs: bool = False,
+        by_residuals: bool = False,
+        packed: bool = True,
+        lower: float | None = None,
+        upper: float | None = None,
+        earlier: Nearest | None = None,
+    ) -> Nearest: ...
+
+def rotate_vectors(vectors: NDArray[np.float32], signs: Bytes) -> NDArray[np.float32]: ...
+def pack_sign_codes(rows: Bytes) -> Bytes: ...
+def unpack_sign_codes(packed: Bytes) -> Bytes: ...

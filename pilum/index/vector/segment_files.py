@@ -35,6 +35,7 @@ from pilum.index.vector.messages import IvfMessage
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.product import ProductQuantizer
 from pilum.index.vector.quantizer import Columns, Probe, Quantizer
+from pilum.index.vector.rabitq import Rabitq
 from pilum.index.vector.scalar_codes import ScalarQuantizer
 from pilum.index.vector.stored_parameters import StoredParameters, entry, texts
 from pilum.index.vector.vectors import matrix, vector_column
@@ -57,7 +58,7 @@ _METRIC, _STORAGE = "distance_type", "storage_metadata"
 _ROW_ID, _MARKER = "_rowid", "__flat_marker"
 
 _QUANTIZERS: dict[str, type[Quantizer]] = {
-    one.name: one for one in (FlatQuantizer, ProductQuantizer, ScalarQuantizer)
+    one.name: one for one in (FlatQuantizer, ProductQuantizer, ScalarQuantizer, Rabitq)
 }
 
 _MAX_KEPT_BYTES = 4 << 30

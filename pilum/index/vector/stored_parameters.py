@@ -36,6 +36,11 @@ class StoredParameters:
             raise CorruptFileError(f"expected a JSON object, found {text[:80]!r}", path)
         self._fields: dict[str, Any] = fields
 
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields, which are not checked."""
+        return self._fields
+
     def integer(self, name: str, least: int, most: int) -> int:
         """Return an integer between two bounds, inclusive."""
         found = self.get(name)

@@ -18,6 +18,7 @@ mod page_reads;
 mod pages20;
 mod picking;
 mod plans;
+mod rabitq;
 mod vectors;
 
 use pyo3::prelude::*;
@@ -67,6 +68,8 @@ mod _kernels {
     use crate::picking::PickedSlots;
     #[pymodule_export]
     use crate::plans::{Block, Plan};
+    #[pymodule_export]
+    use crate::rabitq::{RabitqCodes, pack_sign_codes, rotate_vectors, unpack_sign_codes};
     #[pymodule_export]
     use crate::vectors::{
         ProductCodebook, cluster_sums, distances, encode_scalar_codes, nearest_centroids,

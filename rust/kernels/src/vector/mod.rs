@@ -16,6 +16,7 @@ pub mod flat;
 pub mod hnsw;
 pub mod product;
 pub mod product_scan;
+pub mod rabitq;
 pub mod scalar;
 pub mod search;
 pub mod top;
