@@ -16,7 +16,7 @@ bit and no errors, and its factors belong to residuals of queries.
     {"rotate_mat_position":null,"fast_rotation_signs":[21,27,…],"rotation_type":"fast",
      "code_dim":128,"num_bits":5,"packed":true,"query_estimator":"raw_query"}
 
-Source: docs/format/vector-indices.md, "RQ".
+Source: docs/format/vector-indices.md, "Quantizers".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     fast      sign changes and Walsh-Hadamard transforms; 4 x ceil(D/8) bytes of signs
     matrix    a matrix R of shape (D, D): y = R x
 
-Source: docs/format/vector-indices.md, "RQ".
+Source: docs/format/vector-indices.md, "Quantizers".
 """
 
 from __future__ import annotations
