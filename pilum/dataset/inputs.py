@@ -91,12 +91,9 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return _from_pandas(data, schema).to_reader()
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data]).to_reader()
-    if isinstance(data, pa.Table):
-        return data.to_reader()
-    if isinstance(data, pa.RecordBatchReader):
-        return _in_own_memory(data)
     if hasattr(data, "__arrow_c_stream__"):
-        return _in_own_memory(pa.RecordBatchReader.from_stream(data))
+        reader = pa.RecordBatchReader.from_stream(data)
+        return reader if isinstance(data, pa.Table) else _in_own_memory(reader)
     if _is_pyarrow_dataset(data):
         scanner = data.scanner() if hasattr(data, "scanner") else data
         return scanner.to_reader()
