@@ -357,6 +357,8 @@ def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
         return without_null_values(array) if pt.is_dictionary(array.type) else array
     if pt.is_struct(array.type):
         index = array.type.get_field_index(path[1].name)
+        if index < 0:  # the entries of a map, whose members may have any names
+            index = path[0].children.index(path[1])
         child = _chain(array.field(index), path[1:])
         kind = pa.struct([pa.field(path[1].name, child.type)])
         if array.offset:

@@ -187,3 +187,9 @@ def test_data_that_does_not_fit_a_table_of_such_columns(tmp_path: Path) -> None:
     renamed = pa.map_(pa.field("key_", pa.string(), False), pa.field("value_", pa.int32()))
     pilum.write_dataset(pa.table({"m": pa.array([[("a", 1)]], renamed)}), path, mode="append")
     assert pilum.dataset(path).take([40])["m"].to_pylist() == [[("a", 1)]]
+    batch = pa.record_batch({"m": pa.array([[("b", 2)]], renamed)})
+    pilum.write_dataset(batch, path, mode="append")
+    pilum.write_dataset(iter([batch]), path, mode="append")
+    for library in (pilum, lance):
+        found = library.dataset(str(path)).take([41, 42])["m"].to_pylist()
+        assert found == [[("b", 2)], [("b", 2)]]
