@@ -41,7 +41,7 @@ class Query:
     Attributes:
         name: As in the report.
         ask: Given the module and the dataset, returns the rows.
-        is_cold: Whether the dataset is opened anew, without caches, for each answer.
+        is_cold: Whether each answer opens the dataset again, without caches.
     """
 
     name: str

@@ -116,7 +116,7 @@ class Search:
         columns: Columns of the result.
         nearest: Further keys of `nearest`.
         more: Further arguments of `to_table`.
-        is_cold: Whether the dataset is opened anew, without caches, for each answer.
+        is_cold: Whether each answer opens the dataset again, without caches.
         batch: Number of queries of one answer; the time is that of one query.
         selects: Share of the rows that a filter leaves; the recall is not measured below 1.
         kinds: Types of indices that are asked; empty for all.

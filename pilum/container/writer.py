@@ -94,9 +94,9 @@ class FileOptions:
         """Raise InvalidInputError if an option is set that the file version does not have."""
         for name in names:
             if getattr(self, name) != getattr(FileOptions(), name):
-                told = "encoding_options" if name == "encoding" else name
+                argument = "encoding_options" if name == "encoding" else name
                 raise InvalidInputError(
-                    f"{told}: files of version {version} have no {getattr(self, name)!r}"
+                    f"{argument}: files of version {version} have no {getattr(self, name)!r}"
                 )
 
     def page_bytes(self, num_columns: int) -> int:

@@ -21,7 +21,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import scope_of
 from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.table.indices.use import ANY_INDEX, IndexUse
+from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.read.ordering import ColumnOrdering
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError
 from pilum.format.row_address import Addresses
 from pilum.index.base import REFERENCE, VALUE, IndexRows, Part
 from pilum.index.files import IndexFolderWriter
@@ -36,6 +36,7 @@ from pilum.index.vector.parameters import VectorParameters
 from pilum.index.vector.partitions import partition_count
 from pilum.index.vector.product import ProductQuantizer
 from pilum.index.vector.quantizer import Columns, Quantizer
+from pilum.index.vector.rabitq import Rabitq
 from pilum.index.vector.scalar_codes import ScalarQuantizer
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.segment_files import SegmentWriter
@@ -82,15 +83,9 @@ def build(rows: IndexRows, parameters: VectorParameters, folder: IndexFolderWrit
 
     Raises:
         InvalidInputError: If a given partition does not exist.
-        UnsupportedFeatureError: If rows of the type cannot be written.
     """
     if not rows.num_rows:
         return
-    if parameters.compression.kind == RQ:
-        raise UnsupportedFeatureError(
-            f"indices of type {parameters.details().name} cannot be built yet; there are FLAT, PQ "
-            "and SQ, with and without HNSW"
-        )
     models = train_models(rows, parameters)
     if models is None:
         return
@@ -192,6 +187,13 @@ def _common_quantizer(quantizers: Sequence[Quantizer]) -> Quantizer:
                 "pq_codebook, or retrain the index"
             )
         return ProductQuantizer(last.codewords, last.metric)
+    if isinstance(last, Rabitq):
+        if not all(last.has_model_of(one) for one in quantizers):
+            raise InvalidInputError(
+                "segments with different rotations cannot be merged; build them with the same "
+                "rabitq_model, or retrain the index"
+            )
+        return Rabitq(last.rotation, last.metric, last.bits, by_residuals=last.by_residuals)
     return last
 
 
@@ -276,6 +278,10 @@ def _quantizer(parameters: VectorParameters, ivf: IvfModel, sample: Matrix) -> Q
         if codebook is None:
             codebook = _codebook(parameters, ivf, sample)
         return ProductQuantizer(codebook, metric, is_transposed=not parameters.is_plain)
+    if kind == RQ:
+        if parameters.rotation is not None:
+            return Rabitq.of_model(parameters.rotation, metric)
+        return Rabitq.new(dimension, metric, parameters.compression.num_bits)
     if kind == SQ:
         start, end = train_bounds(sample)
         return ScalarQuantizer(dimension, metric, start, end)

@@ -111,6 +111,11 @@ class Rabitq(Quantizer):
     ) -> Rabitq:
         """See `Quantizer.read`."""
         found = cls.parse(parameters.fields, file.global_buffer, metric, file.path)
+        if found.bits == 1 and metric is Metric.DOT:
+            raise UnsupportedFeatureError(
+                "RQ codes of 1 bit for the metric dot, whose distances differ from those of other "
+                f"readers; search exactly, or create the index with num_bits=5\n  {file.path}"
+            )
         if found.dimension != dimension or metric is Metric.HAMMING:
             raise parameters.error(f"codes of dimension {found.dimension} for {metric.value}")
         return found

@@ -29,6 +29,7 @@ from pilum.index.vector.messages import FLAT, PQ, RQ, SQ, TYPE_URL, Compression,
 from pilum.index.vector.opening import open_vector_index
 from pilum.index.vector.parameters import VectorParameters
 from pilum.index.vector.product import ProductQuantizer
+from pilum.index.vector.rabitq import Rabitq
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.segment_files import INDEX_FILE
 from pilum.index.vector.vectors import VectorType
@@ -208,6 +209,8 @@ def _details(index: Index) -> VectorDetails:
     compression = Compression(quantizer.name)
     if isinstance(quantizer, ProductQuantizer):
         compression = Compression(PQ, quantizer.num_bits, quantizer.num_sub_vectors)
+    elif isinstance(quantizer, Rabitq):
+        compression = Compression(RQ, quantizer.bits)
     elif quantizer.name == SQ:
         compression = Compression(SQ, 8)
     return VectorDetails(index.model.metric, compression)

@@ -20,9 +20,10 @@ from pilum.format.row_address import Addresses
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, unnested
 from pilum.table.indices.distances import distances_of
+from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.indices.multi_vectors import list_distances
 from pilum.table.indices.ranking import Nearest
-from pilum.table.indices.use import ANY_INDEX, IndexUse, with_selection
+from pilum.table.indices.use import with_selection
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot

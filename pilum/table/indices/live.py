@@ -15,8 +15,9 @@ from pyroaring import BitMap
 from pilum.expressions.filter import BoundFilter
 from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
 from pilum.index.answers import RowSet
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
-from pilum.table.indices.use import IndexUse, with_selection
+from pilum.table.indices.use import with_selection
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import VectorColumn
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.nearest_plans import DEFAULT_PROBING, NearestPlan, Probing
 from pilum.table.indices.searches import Found, Search, is_match
-from pilum.table.indices.use import IndexUse
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 

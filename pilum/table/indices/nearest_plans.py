@@ -25,10 +25,10 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import NearestQuery
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import ExactQuery, VectorColumn, nearest_by_scan, refined
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import matching_addresses
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments
-from pilum.table.indices.use import IndexUse
 from pilum.table.indices.vector_segments import VectorSegments, vector_segments
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot

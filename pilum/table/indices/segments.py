@@ -29,6 +29,7 @@ from pilum.errors import (
     CorruptFileError,
     IndexNotFoundError,
     NotFoundError,
+    UnsupportedFeatureError,
     UnsupportedFormatError,
     UnsupportedTypeError,
 )
@@ -62,7 +63,13 @@ __all__ = [
 _FEW = 16
 _LAST = np.uint64(2**32 - 1)
 
-UNREADABLE = (CorruptFileError, NotFoundError, UnsupportedFormatError, UnsupportedTypeError)
+UNREADABLE = (
+    CorruptFileError,
+    NotFoundError,
+    UnsupportedFeatureError,
+    UnsupportedFormatError,
+    UnsupportedTypeError,
+)
 """Errors of files that are damaged, missing, or newer than this library."""
 
 

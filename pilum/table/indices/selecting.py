@@ -29,6 +29,7 @@ from pilum.table.indices.conditions import (
     Truth,
     condition_of,
 )
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.plans import (
     Asked,
     Connected,
@@ -39,7 +40,6 @@ from pilum.table.indices.plans import (
     named_indices,
 )
 from pilum.table.indices.segments import open_segments
-from pilum.table.indices.use import IndexUse
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection

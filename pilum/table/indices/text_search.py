@@ -38,11 +38,11 @@ from pilum.index.inverted.queries import (
 )
 from pilum.index.inverted.search import search
 from pilum.index.inverted.tokens import Analyzer
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
 from pilum.table.indices.rows import existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search, is_match
 from pilum.table.indices.segments import OpenSegment, open_segments, segments
-from pilum.table.indices.use import IndexUse
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 

@@ -5,32 +5,13 @@ The implementation is imported with the first filter on a table that has an inde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["ANY_INDEX", "IndexUse", "with_selection"]
-
-
-@dataclass(frozen=True)
-class IndexUse:
-    """Restrictions on the use of indices by a scan.
-
-    Attributes:
-        is_allowed: Whether it may use any.
-        only_covered: Whether rows of fragments that the used indices do not cover are left out.
-        segments: Uuids of the segments that may be used; None for all.
-        only_counts: Whether the rows are counted and not read.
-    """
-
-    is_allowed: bool = True
-    only_covered: bool = False
-    segments: frozenset[str] | None = None
-    only_counts: bool = False
-
-
-ANY_INDEX = IndexUse()
+__all__ = ["with_selection"]
 
 
 def with_selection(

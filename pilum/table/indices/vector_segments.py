@@ -21,11 +21,11 @@ from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Candidates, NearestQuery
 from pilum.index.vector.vectors import Matrix
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows
 from pilum.table.indices.multi_vectors import fused
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.segments import OpenSegment, open_segments
-from pilum.table.indices.use import IndexUse
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["SearchedIndex", "VectorSegments", "vector_segments"]

@@ -141,7 +141,7 @@ def test_unknown_keywords_are_ignored() -> None:
         (FLAT, False, {"target_partition_size": 77}),
         (PQ, False, {"num_sub_vectors": 8, "num_bits": 4, "metric": "cosine", "max_iters": 3}),
         (SQ, True, {"m": 10, "ef_construction": 40, "max_level": 5, "sample_rate": 10}),
-        (RQ, False, {"num_bits": 1, "skip_transpose": True, "metric": "dot"}),
+        (RQ, False, {"num_bits": 2, "skip_transpose": True, "metric": "dot"}),
     ],
 )
 def test_details_have_everything_that_a_new_training_needs(

@@ -24,7 +24,8 @@ from pilum.expressions import bind
 from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Between, HasTexts, IsIn, IsNull, Query, StartsWith
 from pilum.table.indices import selecting
-from pilum.table.indices.use import IndexUse, with_selection
+from pilum.table.indices.index_use import IndexUse
+from pilum.table.indices.use import with_selection
 from pilum.table.read.scan import ScanOptions, count_rows, scan_table
 from pilum.table.read.snapshot import Snapshot
 

@@ -11,7 +11,8 @@ import pytest
 
 import pilum
 import pilum.expressions.parse
-from pilum.table.indices.use import IndexUse, with_selection
+from pilum.table.indices.index_use import IndexUse
+from pilum.table.indices.use import with_selection
 from pilum.table.model.fragments import Fragments
 from pilum.table.read import scan as scans
 from pilum.table.read.scan import ScanOptions, scan_table
