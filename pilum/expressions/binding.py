@@ -6,6 +6,8 @@ Source: docs/format/filters.md.
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -75,10 +77,16 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _BOUND_BYTES = 1 << 20
 _BOUND_FACTOR = 64
-"""Bytes of memory of a bound filter per character."""
+"""Bytes of memory of a parsed or bound filter per character."""
+
+_PARSED = Cache(_BOUND_BYTES)
+"""Parsed SQL by kind and text, for all tables: a new version of a table binds it again."""
 
 _EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
 """The results for an empty list of constants: as in the reference, also where a list is null."""
+
+_MOMENT = re.compile("now|current_|today", re.IGNORECASE)
+"""What SQL contains if it names the present moment, which is bound again each time."""
 
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp"})
 """Functions that SQL calls without parentheses; a column of the name comes first."""
@@ -103,16 +111,21 @@ class Scope:
 
     def bind(self, filter: str | pc.Expression) -> BoundFilter:
         """Bind a filter; see `pilum.expressions`."""
+        key = pickle.dumps(filter) if isinstance(filter, pc.Expression) else filter
+        found: BoundFilter | None = self._bound.get(key) if isinstance(key, str | bytes) else None
+        if found is None:
+            found = self._newly_bound(filter)
+            if not (isinstance(filter, str) and _MOMENT.search(filter)):
+                self._bound.put(key, found, _BOUND_FACTOR * len(key))
+        return found
+
+    def _newly_bound(self, filter: str | pc.Expression) -> BoundFilter:
         if isinstance(filter, pc.Expression):
             return bind_arrow(filter, self._schema)
-        found: BoundFilter | None = self._bound.get(filter) if isinstance(filter, str) else None
-        if found is None:
-            node, arrow = _bind_sql(filter, self._binder)
-            if not pt.is_boolean(arrow):
-                raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
-            found = SqlFilter(references(node), node)
-            self._bound.put(filter, found, _BOUND_FACTOR * len(filter))
-        return found
+        node, arrow = _bind_sql(filter, self._binder)
+        if not pt.is_boolean(arrow):
+            raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
+        return SqlFilter(references(node), node)
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
@@ -153,14 +166,20 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *missing])
 
 
-def _bind_sql(text: str, binder: _Binder, what: str = "filter") -> Typed:
-    if not isinstance(text, str):
-        raise FilterError(f"{_MEANT[what]}, not {type(text).__name__}")
-    tree = quick_parse(text)
+def _parsed(text: str, what: str) -> Expression:
+    tree: Expression | None = _PARSED.get((what, text))
     if tree is None:
         from pilum.expressions.parse import parse
 
         tree = parse(text, what)
+        _PARSED.put((what, text), tree, _BOUND_FACTOR * len(text))
+    return tree
+
+
+def _bind_sql(text: str, binder: _Binder, what: str = "filter") -> Typed:
+    if not isinstance(text, str):
+        raise FilterError(f"{_MEANT[what]}, not {type(text).__name__}")
+    tree = quick_parse(text) or _parsed(text, what)
     return binder.bind(_condition(tree) if what == "filter" else tree)
 
 

@@ -158,10 +158,14 @@ def bind_arrow(expression: pc.Expression, schema: pa.Schema) -> ArrowFilter:
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
-    if _BY_POSITION in str(expression):
+    text = str(expression)
+    if _BY_POSITION in text:
         return tuple(schema.names)
-    names = range(len(schema))
-    return tuple(schema.field(i).name for i in names if not _binds(expression, schema.remove(i)))
+    named = pa.schema([field for field in schema if field.name in text])
+    if not _binds(expression, named):
+        named = schema
+    names = range(len(named))
+    return tuple(named.field(i).name for i in names if not _binds(expression, named.remove(i)))
 
 
 def _binds(expression: pc.Expression, schema: pa.Schema) -> bool:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pilum.errors import ColumnNotFoundError, FilterError
-from pilum.expressions import bind, bind_projection, bind_ranges
+from pilum.expressions import bind, bind_projection, bind_ranges, scope_of
 
 SCHEMA = pa.schema(
     [
@@ -136,3 +136,29 @@ def test_ranges_bind_as_their_sql_does() -> None:
     assert found.mask(batch).to_pylist() == same.mask(batch).to_pylist()
     with pytest.raises(ColumnNotFoundError, match="gone"):
         bind_ranges({"gone": range(1)}, schema)
+
+
+@pytest.mark.parametrize("condition", ["a > 1 AND s LIKE 'x%'", "a = 1", pc.field("a") > 1])
+def test_a_scope_binds_a_filter_once(condition: str | pc.Expression) -> None:
+    scope = scope_of(SCHEMA)
+    again = condition if isinstance(condition, str) else pc.field("a") > 1
+    assert scope.bind(again) is scope.bind(condition)
+
+
+def test_expressions_with_constants_of_other_types_are_not_mixed_up() -> None:
+    scope = scope_of(SCHEMA)
+    numbers = [pa.scalar(2, pa.int8()), pa.scalar(2, pa.float64())]
+    one, other = (scope.bind(pc.field("f") > pc.scalar(number)) for number in numbers)
+    assert one is not other
+
+
+@pytest.mark.parametrize("moment", ["now()", "NOW()", "current_timestamp", "current_timestamp()"])
+def test_the_present_moment_is_that_of_each_request(moment: str) -> None:
+    scope = scope_of(pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    assert scope.bind(f"at > {moment}") is not scope.bind(f"at > {moment}")
+
+
+def test_the_columns_of_an_expression_are_found_among_similar_names() -> None:
+    schema = pa.schema([(name, pa.int32()) for name in ("a", "ab", "abc", "and", "x y", "ä.b")])
+    expression = (pc.field("ab") > 1) & (pc.field("x y") < 2) & (pc.field("ä.b") == 1)
+    assert bind(expression, schema).columns == ("ab", "x y", "ä.b")

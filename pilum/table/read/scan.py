@@ -255,7 +255,7 @@ def _few_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | No
     tested = _tested_columns(snapshot, filter).schema.names
     names = tuple(dict.fromkeys((*wanted.schema.names, *tested)))
     table = read_parts(snapshot, parts, ReadColumns.described(snapshot, names))
-    return rows_where(table, matches(filter, table)).select(wanted.schema.names)
+    return rows_where(table.select(wanted.schema.names), matches(filter, table))
 
 
 def _found_rows(
@@ -307,13 +307,14 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
     wanted, tested = _columns(snapshot, options), _tested_columns(snapshot, filter)
     at_hand = set(tested.schema.names)
     names = [name for name in wanted.schema.names if name not in at_hand]
+    both = [name for name in wanted.schema.names if name in at_hand]
     others = ReadColumns.described(snapshot, tuple(names))
     windows = _windows(snapshot, options, [*tested.fields, *others.fields])
     for window, full, mask in matching_windows(windows, tested, filter):
-        table = rows_where(full, mask)
+        table = rows_where(full.select(both), mask)
         if names:
-            rest = Pending(window.matching(mask), others.columns)
-            table = _side_by_side(table, rest.table(others.schema))
+            rest = Pending(window.matching(mask), others.columns).table(others.schema)
+            table = _side_by_side(rest, table) if both else rest
         columns = table.select(wanted.schema.names).columns
         yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
 
