@@ -111,11 +111,11 @@ class Scope:
 
     def bind(self, filter: str | pc.Expression) -> BoundFilter:
         """Bind a filter; see `pilum.expressions`."""
-        key = pickle.dumps(filter) if isinstance(filter, pc.Expression) else filter
-        found: BoundFilter | None = self._bound.get(key) if isinstance(key, str | bytes) else None
+        key = _key(filter)
+        found: BoundFilter | None = None if key is None else self._bound.get(key)
         if found is None:
             found = self._newly_bound(filter)
-            if not (isinstance(filter, str) and _MOMENT.search(filter)):
+            if key is not None:
                 self._bound.put(key, found, _BOUND_FACTOR * len(key))
         return found
 
@@ -126,6 +126,16 @@ class Scope:
         if not pt.is_boolean(arrow):
             raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
         return SqlFilter(references(node), node)
+
+
+def _key(filter: str | pc.Expression) -> str | bytes | None:
+    """Return the key by which the bound filter is kept; None if it has to be bound each time."""
+    if isinstance(filter, pc.Expression):
+        try:
+            return pickle.dumps(filter)
+        except pa.ArrowNotImplementedError:  # it names columns by position
+            return None
+    return filter if isinstance(filter, str) and not _MOMENT.search(filter) else None
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
