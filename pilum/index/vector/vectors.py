@@ -99,7 +99,7 @@ def _unsupported(column: str, type: pa.DataType) -> UnsupportedTypeError:
 
 
 def matrix(array: pa.Array | pa.ChunkedArray) -> tuple[Matrix, NDArray[np.bool_] | None]:
-    """Return vectors as a matrix, without copying if the array is one chunk.
+    """Return vectors as a matrix, without copying if the array is one aligned chunk.
 
     Args:
         array: Fixed-size lists, or tensors of a fixed shape.
@@ -123,7 +123,7 @@ def matrix(array: pa.Array | pa.ChunkedArray) -> tuple[Matrix, NDArray[np.bool_]
     if buffer is None or not len(items):
         return np.empty((len(array), width), dtype), valid
     flat = np.frombuffer(buffer, dtype, len(items), items.offset * dtype.itemsize)
-    return flat.reshape(len(array), width), valid
+    return np.require(flat.reshape(len(array), width), requirements="A"), valid
 
 
 def _valid(array: pa.Array) -> NDArray[np.bool_]:

@@ -1,6 +1,6 @@
 """Exact search: the distances of all rows of a scan, window by window.
 
-    windows of the column ──▶ distances ──▶ the k nearest of each window ──▶ the k nearest
+    windows of the column ──▶ one call of a kernel: the k nearest so far ──▶ the k nearest
 
 Rows without a vector have no distance, and neither have those where it is not a number: a vector
 with NaN and, for cosine, a vector of length 0 or with an infinite element.
@@ -8,8 +8,10 @@ with NaN and, for cosine, a vector of length 0 or with an infinite element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +20,9 @@ from numpy.typing import NDArray
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.row_address import Addresses
 from pilum.index.vector.metrics import Metric
+from pilum.index.vector.quantizer import Answer
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, unnested
-from pilum.table.indices.distances import distances_of
+from pilum.kernels import nearest_flat
 from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.indices.multi_vectors import list_distances
 from pilum.table.indices.ranking import Nearest
@@ -30,6 +33,9 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 
 __all__ = ["ExactQuery", "VectorColumn", "nearest_by_scan", "refined"]
+
+_Part: TypeAlias = tuple[Matrix, Addresses, NDArray[np.bool_] | None, None]
+"""Vectors, the ids of their rows, and which of them exist; all queries are compared with them."""
 
 
 @dataclass(frozen=True)
@@ -82,44 +88,81 @@ class ExactQuery:
             vectors: The column of the rows.
             ids: Their ids.
         """
-        is_multi = self.queries.ndim == 3
-        parts: list[list[Nearest]] = [[] for _ in self.queries]
-        first = 0
-        for chunk in vectors.chunks:
-            own = ids[first : first + len(chunk)]
-            first += len(chunk)
-            compute = self._of_lists if is_multi else self._of_vectors
-            for part, found in zip(parts, compute(chunk, own), strict=True):
-                part.append(found)
-        return [Nearest.of(part, self.k) for part in parts]
+        return _ranked(self.search(vectors, ids))
 
-    def _of_vectors(self, chunk: pa.Array, ids: Addresses) -> Iterator[Nearest]:
-        vectors, valid = matrix(chunk)
-        for query in self.queries:
-            yield self._kept(ids, distances_of(vectors, query, self.metric), valid)
+    def search(
+        self, vectors: pa.ChunkedArray, ids: Addresses, earlier: Answer | None = None
+    ) -> Answer:
+        """Return the nearest of some rows and of those found before, for each query.
 
-    def _of_lists(self, chunk: pa.Array, ids: Addresses) -> Iterator[Nearest]:
-        """Yield the nearest lists of vectors; see `multi_vectors.py`."""
-        if isinstance(chunk, pa.ExtensionArray):
-            chunk = chunk.storage
-        flat, rows = unnested(chunk)
-        vectors, valid = matrix(flat)
-        if valid is not None:
-            vectors, rows = vectors[valid], rows[valid]
-        for query in self.queries:
-            found, distances = list_distances(vectors, rows, query, self.metric)
-            yield self._kept(ids[found], distances, None)
+        Args:
+            vectors: The column of the rows.
+            ids: Their ids.
+            earlier: The nearest of other rows; None for none.
+        """
+        ids = np.ascontiguousarray(ids)
+        starts = np.cumsum([0, *(len(chunk) for chunk in vectors.chunks)]).tolist()
+        chunks = [
+            (chunk, ids[start : start + len(chunk)])
+            for chunk, start in zip(vectors.chunks, starts, strict=False)
+            if len(chunk)
+        ]
+        if self.queries.ndim == 3:
+            return self._of_lists(chunks, earlier)
+        return nearest_flat(
+            [_part(*chunk) for chunk in chunks],
+            self.queries,
+            self.metric.value,
+            self.k,
+            lower=self.lower,
+            upper=self.upper,
+            earlier=earlier,
+        )
 
-    def _kept(
-        self, ids: Addresses, distances: NDArray[np.float32], valid: NDArray[np.bool_] | None
-    ) -> Nearest:
-        is_kept = ~np.isnan(distances)
-        if valid is not None:
-            is_kept &= valid
-        if not is_kept.all():
-            ids, distances = ids[is_kept], distances[is_kept]
-        found = Nearest(ids, distances).within(self.lower, self.upper)
-        return Nearest.ordered(found.ids, found.distances, self.k)
+    def _of_lists(
+        self, chunks: Sequence[tuple[pa.Array, Addresses]], earlier: Answer | None
+    ) -> Answer:
+        """Return the nearest lists of vectors; see `multi_vectors.py`."""
+        found: list[list[Nearest]] = [[] for _ in self.queries]
+        if earlier is not None:
+            for own, one in zip(found, _ranked(earlier), strict=True):
+                own.append(one)
+        for chunk, ids in chunks:
+            lists = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+            flat, rows = unnested(lists)
+            vectors, valid = matrix(flat)
+            if valid is not None:
+                vectors, rows = vectors[valid], rows[valid]
+            for own, query in zip(found, self.queries, strict=True):
+                places, distances = list_distances(vectors, rows, query, self.metric)
+                is_kept = ~np.isnan(distances)
+                one = Nearest(ids[places[is_kept]], distances[is_kept])
+                one = one.within(self.lower, self.upper)
+                own.append(Nearest.ordered(one.ids, one.distances, self.k))
+        return _joined([Nearest.of(own, self.k) for own in found])
+
+
+def _part(chunk: pa.Array, ids: Addresses) -> _Part:
+    """Return vectors as the kernel searches them."""
+    vectors, valid = matrix(chunk)
+    return vectors, ids, valid, None
+
+
+def _ranked(answer: Answer) -> list[Nearest]:
+    """Return the rows of each query of an answer."""
+    bounds, ids, distances = answer
+    return [
+        Nearest(ids[start:stop], distances[start:stop]) for start, stop in pairwise(bounds.tolist())
+    ]
+
+
+def _joined(parts: Sequence[Nearest]) -> Answer:
+    """Return the rows of several queries as one answer."""
+    bounds = np.cumsum([0, *(len(one) for one in parts)], dtype=np.int64)
+    if len(parts) == 1:
+        return bounds, parts[0].ids, parts[0].distances
+    ids = np.concatenate([one.ids for one in parts])
+    return bounds, ids, np.concatenate([one.distances for one in parts])
 
 
 def nearest_by_scan(
@@ -147,12 +190,10 @@ def nearest_by_scan(
         filter=options.filter,
         fragment_ids=options.fragment_ids,
     )
-    best = [Nearest.of((), query.k) for _ in query.queries]
+    best = _joined([Nearest.of((), query.k) for _ in query.queries])
     for table in scan_tables(snapshot, with_selection(snapshot, asked, use)):
-        ids = table.column(ROW_ID).to_numpy()
-        found = query.nearest(table.column(0), ids)
-        best = [Nearest.of(pair, query.k) for pair in zip(best, found, strict=True)]
-    return best
+        best = query.search(table.column(0), table.column(ROW_ID).to_numpy(), best)
+    return _ranked(best)
 
 
 def refined(

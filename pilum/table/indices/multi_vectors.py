@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
-from pilum.table.indices.distances import distances_of
+from pilum.kernels import distances
 from pilum.table.indices.ranking import Nearest
 
 __all__ = ["fused", "list_distances"]
@@ -42,7 +42,8 @@ def list_distances(
     starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 1))
     total = np.zeros(len(starts), np.float32)
     for own in query:
-        total += np.fmin.reduceat(distances_of(vectors, own, metric), starts)
+        [one] = distances(vectors, own[None], metric.value)
+        total += np.fmin.reduceat(one, starts)
     return rows[starts], total
 
 
