@@ -11,8 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pilum.format.schema import Schema
-from pilum.storage.base import Store
-from pilum.storage.io_stats import IOStats
+from pilum.storage.base import IOStats, Store
 from pilum.storage.open import Location
 from pilum.table.model.features import Feature
 from pilum.table.read.json_columns import given_schema

@@ -19,7 +19,7 @@ from pilum.dataset.write import WRITE_DEFAULTS, FragmentKeywords, Write, write_t
 from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
 from pilum.format.meta_columns import ROW_ADDRESS
-from pilum.format.row_address import addresses_in
+from pilum.format.rows import addresses_in
 from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.changes.row_changes import delete_rows, matching_rows

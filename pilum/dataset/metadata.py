@@ -21,7 +21,7 @@ from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.format.row_address import MAX_ROWS
+from pilum.format.rows import MAX_ROWS
 from pilum.table.model import fragment as table
 from pilum.table.model import row_id_sequence
 from pilum.table.model.index_segments import IndexSegment

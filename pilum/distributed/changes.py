@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pilum.distributed.splits import DEFAULT_SPLIT_BYTES, Split, read_split, split_fragment
 from pilum.distributed.versions import TableVersion
 from pilum.errors import ColumnNotFoundError
-from pilum.format.row_address import addresses_in
+from pilum.format.rows import addresses_in
 from pilum.table.change_feed import Mark, Piece, Rows, deleted_rows
 from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.read.columns import scan_columns

@@ -30,7 +30,7 @@ from pilum.distributed.versions import TableVersion
 from pilum.distributed.writing import abort_parts, written_fragments
 from pilum.errors import CommitStatusUnknownError
 from pilum.format.meta_columns import ROW_ADDRESS
-from pilum.format.row_address import first_address
+from pilum.format.rows import first_address
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.reuse_index import Move
 from pilum.table.read.lineage import lineage_of_rows, with_lineage

@@ -27,7 +27,7 @@ from pilum.distributed.jobs import Attempt, WriteJob
 from pilum.distributed.row_changes import RowChange
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
-from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
+from pilum.format.rows import Addresses, addresses_in, fragment_ids_of
 from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_rows import (
     Clauses,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 
 __all__ = ["Answer", "RowSet"]
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import Answer
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Query

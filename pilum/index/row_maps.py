@@ -18,7 +18,7 @@ import numpy as np
 from pyroaring import BitMap, BitMap64
 
 from pilum.errors import CorruptFileError
-from pilum.format.row_address import Addresses, addresses_in, by_fragment
+from pilum.format.rows import Addresses, addresses_in, by_fragment
 
 __all__ = ["pack_rows", "pack_rows_64", "unpack_rows", "unpack_rows_64"]
 

@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.parallel import submit_request
-from pilum.storage.base import Entry, Fetched, Ranges
+from pilum.storage.base import Entry, Fetched, IoCounter, Ranges
 from pilum.storage.cloud_client import Bucket, is_out_of_range, memory_bucket, open_bucket
 from pilum.storage.cloud_options import AZURE, GCS, S3
 from pilum.storage.cloud_sink import PART_BYTES, PARTS_AT_ONCE, CloudSink
 from pilum.storage.coalesce import lay_out
-from pilum.storage.io_stats import IoCounter
 
 __all__ = ["MEMORY_SCHEMES", "SERVICES", "CloudSource", "CloudStore", "open_cloud"]
 

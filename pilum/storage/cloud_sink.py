@@ -14,7 +14,7 @@ from queue import Queue
 from typing import Any
 
 from pilum.errors import InvalidInputError
-from pilum.storage.io_stats import IoCounter
+from pilum.storage.base import IoCounter
 
 __all__ = ["PARTS_AT_ONCE", "PART_BYTES", "CloudSink"]
 

@@ -20,11 +20,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage.base import Entry, Fetched, MemorySource, Ranges, Store, write_all
+from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
-from pilum.storage.io_stats import IoCounter
-from pilum.storage.local_sink import LocalSink
-from pilum.storage.pending_files import PendingFiles
+from pilum.storage.durable import LocalSink, PendingFiles
 from pilum.storage.wrapper import StoreWrapper
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pilum.storage.base import Entry, Sink, Source, Store
-from pilum.storage.io_stats import IoCounter
+from pilum.storage.base import Entry, IoCounter, Sink, Source, Store
 
 __all__ = ["StoreWrapper"]
 

@@ -112,10 +112,10 @@ def _tell(effects: int) -> None:
 def _run(job: dict[str, Any]) -> None:
     from concurrency.operations import OPERATIONS
 
-    from pilum.storage import local, local_sink
+    from pilum.storage import durable, local
 
     counted = CountedEffects(job["kill_at"])
-    vars(local)["os"] = vars(local_sink)["os"] = counted
+    vars(local)["os"] = vars(durable)["os"] = counted
     OPERATIONS[job["operation"]].act(job["path"], None)
     _tell(counted.count)
 

@@ -12,7 +12,7 @@ import pilum
 from pilum.container.open import open_file
 from pilum.container.reader import FileReader
 from pilum.file import LanceFileWriter
-from pilum.storage.io_stats import IOStats
+from pilum.storage.base import IOStats
 from pilum.storage.local import LocalStore
 
 ROWS = 40_000

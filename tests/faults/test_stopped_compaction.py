@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.storage.durable import LocalSink
 from pilum.storage.local import LocalStore
-from pilum.storage.local_sink import LocalSink
 
 EFFECTS: list[tuple[type, str]] = [
     (LocalStore, "put"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilum.format.row_address import (
+from pilum.format.rows import (
     MAX_FRAGMENT_ID,
     MAX_ROWS,
     addresses_in,

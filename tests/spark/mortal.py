@@ -24,7 +24,7 @@ from spark.helpers import with_patience
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumStreamWriter
 from pilum.spark.source import PilumDataSource
-from pilum.storage import local_sink
+from pilum.storage import durable
 
 MOMENT = "PILUM_TEST_MOMENT"  # in the environment, which reaches all processes of Spark
 
@@ -38,7 +38,7 @@ class Mortal(PilumStreamWriter):
         if moment == "before":
             die()
         if moment == "within":
-            vars(local_sink)["os"] = Deadly()
+            vars(durable)["os"] = Deadly()
         super().commit(messages, batchId)
         die()
 

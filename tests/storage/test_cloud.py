@@ -14,9 +14,8 @@ from servers.moto import aws_options, client
 from servers.processes import Server
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage.base import Entry, Ranges, Store
+from pilum.storage.base import Entry, IOStats, Ranges, Store
 from pilum.storage.cloud_sink import PART_BYTES
-from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_object, open_store
 
 pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")

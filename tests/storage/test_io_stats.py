@@ -12,8 +12,7 @@ import pytest
 from guard import GUARD_SECONDS
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage.base import Ranges
-from pilum.storage.io_stats import IoCounter, IOStats
+from pilum.storage.base import IoCounter, IOStats, Ranges
 from pilum.storage.local import MAX_OPEN, LocalSource, LocalStore
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage import local_sink
+from pilum.storage import durable
 from pilum.storage.base import Entry, Ranges
 from pilum.storage.local import LocalSource, LocalStore
 
@@ -243,7 +243,7 @@ def test_what_is_finished_is_durable_with_all_new_folders_above_it(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects = Effects(store.root)
-    monkeypatch.setattr(local_sink, "os", effects)
+    monkeypatch.setattr(durable, "os", effects)
     sink = store.sink("data/a.lance")
     sink.finish()
     expected = {"named", "durable: file", "durable: .", "durable: ..", "durable: data"}
@@ -256,7 +256,7 @@ def test_a_commit_is_durable_before_it_is_visible(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects = Effects(store.root)
-    monkeypatch.setattr(local_sink, "os", effects)
+    monkeypatch.setattr(durable, "os", effects)
     assert store.put_if_absent("v/1.m", b"first")
     *before, named, after = effects.seen
     assert set(before) == {"durable: file", "durable: .", "durable: .."}
@@ -268,7 +268,7 @@ def test_what_replaces_a_file_is_durable_before_it_does(
 ) -> None:
     store.put("a.b", b"old")
     effects = Effects(store.root)
-    monkeypatch.setattr(local_sink, "os", effects)
+    monkeypatch.setattr(durable, "os", effects)
     sink = store.sink("a.b")
     sink.write(b"new")
     sink.finish()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from guard import GUARD_SECONDS
 
+from pilum.storage.durable import PendingFiles
 from pilum.storage.local import LocalStore, durable_at_commit, pending_of, without_pending
-from pilum.storage.pending_files import PendingFiles
 
 
 def test_all_are_visible_after_waiting(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.blocks import list_items
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.files import IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters

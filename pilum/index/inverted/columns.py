@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.inverted.partition import Partition
 from pilum.index.inverted.tokens import Analyzer

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.inverted.columns import SearchPart, TextColumn
 from pilum.index.inverted.hits import Hits
 from pilum.index.inverted.queries import CombinedFieldsQuery, FullTextOperator, MatchQuery

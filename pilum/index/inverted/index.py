@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index
 from pilum.index.inverted.columns import SearchPart

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum.cache import Cache
 from pilum.errors import CorruptFileError
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.inverted.posting_rows import PostingRows, StoredRows

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from pilum.cache import Cache
 from pilum.errors import CorruptFileError
-from pilum.format.row_address import Addresses
-from pilum.format.rows import RowRanges
+from pilum.format.rows import Addresses, RowRanges
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index, Moves
 from pilum.index.files import IndexFile

@@ -23,8 +23,7 @@ from pyroaring import BitMap64
 
 from pilum.cache import Cache
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.row_address import Addresses
-from pilum.format.rows import RowRanges
+from pilum.format.rows import Addresses, RowRanges
 from pilum.index.answers import RowSet
 from pilum.index.base import Moves
 from pilum.index.files import IndexFolder, IndexFolderWriter

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_known
 from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import (
     REFERENCE,

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_known
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.row_address import Addresses
-from pilum.format.rows import RowRanges
+from pilum.format.rows import Addresses, RowRanges
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import REFERENCE, VALUE, Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFile, IndexFolder, IndexFolderWriter

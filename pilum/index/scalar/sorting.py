@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.arrays import join_arrays
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE, Moves
 from pilum.index.scalar.keys import Keys, joined_keys, keys_of, stable_order
 

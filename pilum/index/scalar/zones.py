@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
-from pilum.format.row_address import Addresses, addresses_of_rows, fragment_ids_of, rows_of
+from pilum.format.rows import Addresses, addresses_of_rows, fragment_ids_of, rows_of
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import (
     REFERENCE,

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE, IndexRows, Part
 from pilum.index.files import IndexFolderWriter
 from pilum.index.vector.flat import FlatQuantizer

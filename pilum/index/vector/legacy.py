@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import index_pb2 as pb
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.files import IndexFolder
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.messages import IvfMessage, unpack_tensor

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.files import IndexFile
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.stored_parameters import StoredParameters

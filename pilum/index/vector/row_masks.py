@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 
 __all__ = ["RowMask"]

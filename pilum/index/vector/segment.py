@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import Answer as RowAnswer
 from pilum.index.answers import RowSet
 from pilum.index.base import Index

@@ -26,8 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
-from pilum.format.row_address import Addresses
-from pilum.format.rows import RowRanges
+from pilum.format.rows import Addresses, RowRanges
 from pilum.index.files import IndexFile, IndexFolderWriter
 from pilum.index.vector.flat import FlatQuantizer
 from pilum.index.vector.ivf import IvfModel

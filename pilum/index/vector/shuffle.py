@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 
 __all__ = ["Shuffle"]
 

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from pilum.arrays import filtered, retyped, storage_type
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
-from pilum.format.row_address import addresses_in, fragment_ids_of
-from pilum.format.rows import BATCH_ROWS
+from pilum.format.rows import BATCH_ROWS, addresses_in, fragment_ids_of
 from pilum.format.schema import Schema
 from pilum.table.changes.join import Matches, join_keys, require_joinable
 from pilum.table.changes.row_changes import (

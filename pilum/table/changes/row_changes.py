@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
+from pilum.format.rows import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.commit.operations.base import Marked, data_paths
 from pilum.table.commit.operations.delete import Delete

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.format.meta_columns import ROW_ID
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, unnested

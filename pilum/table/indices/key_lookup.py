@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments, segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present

@@ -13,7 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from pilum.expressions.filter import BoundFilter
-from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
+from pilum.format.rows import Addresses, addresses_in, fragment_ids_of
 from pilum.index.answers import RowSet
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment

@@ -17,7 +17,7 @@ from pyroaring import BitMap, BitMap64
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError
 from pilum.format.pb import reuse_pb2, table_pb2
-from pilum.format.row_address import (
+from pilum.format.rows import (
     MAX_FRAGMENT_ID,
     Addresses,
     addresses_of_rows,

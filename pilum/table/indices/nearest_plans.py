@@ -19,7 +19,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import NearestQuery

@@ -22,7 +22,7 @@ from operator import and_, or_
 import numpy as np
 from pyroaring import BitMap
 
-from pilum.format.row_address import addresses_in
+from pilum.format.rows import addresses_in
 from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Query
 from pilum.table.indices.conditions import Ask

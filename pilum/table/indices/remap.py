@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.format.pb import reuse_pb2
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.base import Moves, References
 from pilum.table.indices.build import NewIndex, discard_segments, write_merged
 from pilum.table.indices.moved_rows import MovedRows

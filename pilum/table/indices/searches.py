@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pilum.blocks import integers
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_schema

@@ -33,7 +33,7 @@ from pilum.errors import (
     UnsupportedFormatError,
     UnsupportedTypeError,
 )
-from pilum.format.row_address import Addresses, first_address, fragment_ids_of
+from pilum.format.rows import Addresses, first_address, fragment_ids_of
 from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index, IndexType, Part, References

@@ -19,7 +19,7 @@ from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.expressions.lists import is_list
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
 from pilum.index.inverted.columns import SearchPart, TextColumn

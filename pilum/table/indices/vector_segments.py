@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.row_address import Addresses, fragment_ids_of, rows_of
+from pilum.format.rows import Addresses, fragment_ids_of, rows_of
 from pilum.index.answers import RowSet
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric

@@ -24,7 +24,7 @@ from typing import Any, NewType, cast
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
-from pilum.format.row_address import MAX_FRAGMENT_ID
+from pilum.format.rows import MAX_FRAGMENT_ID
 from pilum.format.schema import FieldId
 from pilum.table.model.names import DATA_FOLDER, deletion_path
 from pilum.table.model.stored_sequence import (

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
-from pilum.format.row_address import MAX_FRAGMENT_ID, MAX_ROWS
+from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import GIVEN_UP, DeletionFile, Fragment

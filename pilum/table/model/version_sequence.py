@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import row_ids_pb2
-from pilum.format.row_address import MAX_ROWS
+from pilum.format.rows import MAX_ROWS
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.row_id_sequence import segment_length
 

@@ -24,7 +24,7 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFormatError
 from pilum.format.blobs import BlobKind
-from pilum.format.row_address import by_fragment
+from pilum.format.rows import by_fragment
 from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Ranges, Source, Store
 from pilum.storage.open import open_object

@@ -24,7 +24,7 @@ from pilum.format.meta_columns import (
     ROW_ID,
     ROW_OFFSET,
 )
-from pilum.format.row_address import addresses_in, by_fragment, first_address, rows_of
+from pilum.format.rows import addresses_in, by_fragment, first_address, rows_of
 from pilum.format.schema import Field, Schema
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader

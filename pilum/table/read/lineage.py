@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.format.row_address import by_fragment, rows_of
+from pilum.format.rows import by_fragment, rows_of
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.version_sequence import VersionSequence

@@ -31,8 +31,7 @@ from pilum.errors import UnsupportedTypeError
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ADDRESS, ROW_ID, UPDATED_AT_VERSION
-from pilum.format.row_address import first_address
-from pilum.format.rows import BATCH_ROWS, RowRanges
+from pilum.format.rows import BATCH_ROWS, RowRanges, first_address
 from pilum.format.schema import Schema
 from pilum.parallel import submit
 from pilum.table.model.row_id_sequence import Piece

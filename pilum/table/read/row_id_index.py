@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
-from pilum.format.row_address import first_address
+from pilum.format.rows import first_address
 from pilum.parallel import submit
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.row_id_sequence import Ids, Piece

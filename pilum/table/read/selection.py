@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.format.row_address import addresses_in, first_address, fragment_ids_of
-from pilum.format.rows import RowRanges
+from pilum.format.rows import RowRanges, addresses_in, first_address, fragment_ids_of
 from pilum.index.answers import RowSet
 from pilum.table.model.deletion_vector import DeletionVector
 

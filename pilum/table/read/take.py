@@ -19,8 +19,7 @@ from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
-from pilum.format.row_address import addresses_of_rows, fragment_ids_of, rows_of
-from pilum.format.rows import RowRanges
+from pilum.format.rows import RowRanges, addresses_of_rows, fragment_ids_of, rows_of
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import run_all

@@ -26,9 +26,9 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
+from pilum.storage.durable import MAX_BYTES, PendingFiles
 from pilum.storage.local import pending_of
 from pilum.storage.open import open_beside
-from pilum.storage.pending_files import MAX_BYTES, PendingFiles
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name

@@ -10,7 +10,7 @@ import pyarrow as pa
 from index.scalar.strategies import rows_of
 from numpy.typing import NDArray
 
-from pilum.format.row_address import Addresses
+from pilum.format.rows import Addresses
 from pilum.format.version import FileVersion
 from pilum.index.base import IndexType, Moves
 from pilum.index.files import IndexFolderWriter

@@ -14,7 +14,7 @@ import pytest
 import pilum
 from pilum.errors import CommitError
 from pilum.fragment import write_fragments
-from pilum.storage import local_sink
+from pilum.storage import durable
 from pilum.storage.local import pending_of
 
 
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[pilum.LanceDataset], Any]] = {
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
-    monkeypatch.setitem(vars(local_sink), "os", found)
+    monkeypatch.setitem(vars(durable), "os", found)
     return found
 
 

@@ -27,7 +27,7 @@ from pilum.errors import (
 )
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
-from pilum.storage import local, local_sink
+from pilum.storage import durable, local
 from pilum.storage.local import LocalStore
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite
@@ -359,7 +359,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Itera
         with monkeypatch.context() as patched:
             effects = CountingEffects(last)
             patched.setattr(local, "os", effects)
-            patched.setattr(local_sink, "os", effects)
+            patched.setattr(durable, "os", effects)
             try:
                 act()
             except PowerCut:

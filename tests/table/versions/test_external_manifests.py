@@ -24,8 +24,8 @@ from pilum.errors import (
     UnsupportedFeatureError,
 )
 from pilum.format.schema import Schema
+from pilum.storage.durable import LocalSink
 from pilum.storage.local import LocalStore
-from pilum.storage.local_sink import LocalSink
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit

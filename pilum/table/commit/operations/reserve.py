@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
-from pilum.format.row_address import MAX_FRAGMENT_ID
+from pilum.format.rows import MAX_FRAGMENT_ID
 from pilum.table.commit.footprint import Footprint, Kind
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.manifest import Manifest

@@ -1,23 +1,38 @@
-"""A new file of a local folder.
+"""New files and when they are durable: a file of a local folder, and groups that threads finish.
 
 Writing never shows an incomplete object: bytes go to `.tmp{random}` in the target folder. At the
 end the file takes its name by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the
 kernel lets exactly one of several writers create the name).
 
-Durability: a sink is finished when `fsync` has returned for the file, for its folder and for the
-folders that were created on the way. So a commit never outlives the data that it points to when the
-machine loses power. A file is durable before it takes its name, unless the name is new and no
-reader looks for it yet (`expose`): a group of pending files makes such files durable before they
-are published. The device starts to write a large file while it is still being written
-(`write_back`), so that little is left to wait for. Devices handle several requests that are made
-together in one wait. Folders are therefore synced in threads: new ones while the file is being
-written, the folder of the file together with the file. Two exceptions: `put`, for small notes that
-can be written again, and `LocalStore(root, sync=False)`, for tables that can be made again. A crash
-of the process alone loses nothing either way.
+A sink is finished when `fsync` has returned for the file, for its folder and for the folders that
+were created on the way. So a commit never outlives the data that it points to when the machine
+loses power. A file is durable before it takes its name, unless the name is new and no reader looks
+for it yet (`expose`). The device starts to write a large file while it is still being written
+(`write_back`), so that little is left to wait for:
 
     write    |  1  |  2  |  3  |  4  | end  |
     device         |   1   |   2   |   3   |   4   | end |
     fsync                               waits └───────────▶
+
+Devices (and object stores) make many objects durable in about the time of one: a hundred small
+files one after the other take twenty times as long. So folders are synced in threads, and
+`PendingFiles` finishes whole files there while the next ones are written and the commit is
+prepared:
+
+    with durable_at_commit(store) as store:          thread of the writer    other threads
+        write data files, deletion files             visible at once ─────▶  fsync of each
+        prepare the transaction and the manifest            │                      │
+        fsync of the manifest, under another name           │                      │
+        wait_for_commit()                                   ▼  ◀────── all durable ┘
+        the manifest takes its name
+
+A store that is not from `durable_at_commit` has no pending files: each write waits. With pending
+files, a store waits for them before an object takes a name by which others look for it, so
+a published object never refers to one that is not durable.
+
+Two exceptions: `put`, for small notes that can be written again, and `LocalStore(root,
+sync=False)`, for tables that can be made again. A crash of the process alone loses nothing either
+way.
 """
 
 from __future__ import annotations
@@ -27,17 +42,18 @@ import mmap
 import os
 import secrets
 import sys
-from concurrent.futures import Future
+from collections import deque
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pilum.errors import InvalidInputError
-from pilum.parallel import submit_sync
-from pilum.storage.io_stats import IoCounter
-from pilum.storage.pending_files import PendingFiles
+from pilum.errors import CommitError, InvalidInputError
+from pilum.parallel import submit_request, submit_sync
+from pilum.storage.base import IoCounter, Sink
 
-__all__ = ["LocalSink", "begin_write_back"]
+__all__ = ["MAX_BYTES", "LocalSink", "PendingFiles", "begin_write_back"]
 
 _GATHER_BYTES = 256 * 1024
 """Up to this size, buffers are copied together, which costs less than a system call for each."""
@@ -282,3 +298,135 @@ def _found() -> ctypes._NamedFuncPointer | None:
 
 
 _sync_file_range = _found()
+
+
+_MAX_RUNNING = 16
+"""More threads make nothing faster, and each holds an open file or a piece in memory."""
+
+MAX_BYTES = 256 * 1024 * 1024
+"""The default limit of what all of them may hold in memory."""
+_MAX_BYTES_OF_ONE = 80 * 1024 * 1024
+"""The most that a large object may still hold in memory: the parts on their way to a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    future: Future[None]
+    held_bytes: int
+    is_visible: bool
+
+
+class PendingFiles:
+    """Files that threads finish; `wait` returns when all are durable and visible.
+
+    No reader may look for their names before `wait` has returned. If unfinished ones take more than
+    `max_bytes` of memory, the oldest is waited for. `wait` passes visible files on to the group
+    `later` instead of waiting for them.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES, later: PendingFiles | None = None) -> None:
+        self._max_bytes = max_bytes
+        self._later = later
+        self._running: deque[_Running] = deque()
+        self._held_bytes = 0
+        self._is_last = self._is_closed = False
+
+    def sink(self, sink: Sink) -> Sink:
+        """Return the sink with a `finish` that returns at once; `wait` raises its failures."""
+        return _LateSink(sink, self)
+
+    def start(self, sink: Sink) -> None:
+        """Finish a sink in a thread; blocks only if very many are in progress."""
+        held_bytes = min(sink.position, _MAX_BYTES_OF_ONE)
+        is_visible = _expose(sink)
+        if self._is_last and not (is_visible and self._receiver()):
+            _finish(sink)
+            return
+        self._add(_Running(submit_request(partial(_finish, sink)), held_bytes, is_visible))
+
+    def begin_last(self) -> None:
+        """Announce the last sink: its `finish` is waited for, so no thread has to be woken."""
+        self._is_last = True
+
+    def wait(self) -> None:
+        """Wait until all files are finished, or passed on if they are visible."""
+        later = self._receiver()
+        while self._running:
+            if later is None or not self._running[0].is_visible:
+                self._wait_for_oldest()
+            else:
+                later._add(self._pop())
+
+    def wait_for_commit(self) -> None:
+        """Wait until all files are durable, before something is published that refers to them.
+
+        CommitError is raised if the store failed; nothing may be published then.
+        """
+        try:
+            self.wait()
+        except OSError as error:
+            raise CommitError(f"nothing was committed: {error}") from error
+
+    def close(self) -> None:
+        """Take no further files from other groups, and wait until no thread is at work."""
+        self._is_closed = True
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no thread is at work any more, and ignore the outcome."""
+        wait([running.future for running in self._running])
+        self._running.clear()
+        self._held_bytes = 0
+
+    def _receiver(self) -> PendingFiles | None:
+        return None if self._later is None or self._later._is_closed else self._later
+
+    def _add(self, running: _Running) -> None:
+        self._running.append(running)
+        self._held_bytes += running.held_bytes
+        while len(self._running) > _MAX_RUNNING or self._held_bytes > self._max_bytes:
+            self._wait_for_oldest()
+
+    def _pop(self) -> _Running:
+        running = self._running.popleft()
+        self._held_bytes -= running.held_bytes
+        return running
+
+    def _wait_for_oldest(self) -> None:
+        self._pop().future.result()
+
+
+def _expose(sink: Sink) -> bool:
+    try:
+        return sink.expose()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+def _finish(sink: Sink) -> None:
+    try:
+        sink.finish()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+class _LateSink:
+    def __init__(self, sink: Sink, pending: PendingFiles) -> None:
+        self._sink = sink
+        self._pending = pending
+        self.write = sink.write
+
+    @property
+    def position(self) -> int:
+        return self._sink.position
+
+    def expose(self) -> bool:
+        return self._sink.expose()
+
+    def finish(self) -> None:
+        self._pending.start(self._sink)
+
+    def abort(self) -> None:
+        self._sink.abort()

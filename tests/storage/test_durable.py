@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pilum.storage import local_sink
+from pilum.storage import durable
+from pilum.storage.durable import begin_write_back
 from pilum.storage.local import LocalStore
-from pilum.storage.local_sink import begin_write_back
 
 MB = 1024 * 1024
 CONTENT = np.random.default_rng(3).integers(0, 256, 3 * MB + 12_345, dtype=np.uint8)
@@ -34,7 +34,7 @@ class Begun:
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     found = Begun()
-    monkeypatch.setattr(local_sink, "begin_write_back", found)
+    monkeypatch.setattr(durable, "begin_write_back", found)
     return found
 
 
@@ -73,7 +73,7 @@ def test_a_page_of_memory_that_is_not_full_is_left_for_later(tmp_path: Path) -> 
 def test_a_system_that_cannot_begin_early_writes_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_sink, "_sync_file_range", None)
+    monkeypatch.setattr(durable, "_sync_file_range", None)
     sink = LocalStore(str(tmp_path)).sink("a")
     sink.write(CONTENT)
     sink.finish()
