@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from pilum.arrays import join_arrays
-from pilum.encodings.dictionary import dictionary_below
+from pilum.encodings.values import dictionary_below
 from pilum.errors import UnsupportedTypeError
 from pilum.parallel import num_threads, submit
 

@@ -19,8 +19,16 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from pilum.container.frame import FOOTER_BYTES, Footer, Places, Tail, parse_table, version_of
-from pilum.container.metadata import buffer_places, direct
+from pilum.container.frame import (
+    FOOTER_BYTES,
+    Footer,
+    Places,
+    Tail,
+    buffer_places,
+    direct,
+    parse_table,
+    version_of,
+)
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 from pilum.format.version import FileVersion

@@ -18,10 +18,19 @@ from numpy.typing import NDArray
 
 from pilum.cache import CacheSlot, Descriptions, FileCaches
 from pilum.container.explain import PageExplanation, explain_page
-from pilum.container.frame import FOOTER_BYTES, Footer, Places, Tail, parse_table
-from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
+from pilum.container.frame import (
+    FOOTER_BYTES,
+    MAX_ROWS,
+    Footer,
+    PageEntry,
+    Places,
+    Tail,
+    parse_column,
+    parse_file_descriptor,
+    parse_table,
+)
 from pilum.encodings.base import Layout, PageRead, StoredPage, at_page, demand
-from pilum.encodings.layouts import layout_of
+from pilum.encodings.registry import layout_of
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.paths import elements_per_row
 from pilum.format.pb import encodings21_pb2 as pb

@@ -24,8 +24,7 @@ import pyarrow.types as pt
 
 from pilum.arrays import without_null_values
 from pilum.container.blobs import Sidecars, place_blobs
-from pilum.container.frame import FileBody
-from pilum.container.metadata import PageEntry, pack_columns, require_countable
+from pilum.container.frame import FileBody, PageEntry, pack_columns, require_countable
 from pilum.container.page_queue import InOrder, Waiting
 from pilum.container.storable import checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage

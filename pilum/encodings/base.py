@@ -9,7 +9,7 @@ A page contains the values of one column for some adjacent rows. It is a `Layout
 equal descriptions share, and the place where it is stored. Its rows are read by a plan that asks
 for byte ranges and ends in a `Decoded`: the value buffers as Arrow has them, and for every layer
 (inner-most first) its validity and its list offsets. A new layout is one file in `structural/` and
-one line in `layouts.py`.
+one line in `registry.py`.
 """
 
 from __future__ import annotations

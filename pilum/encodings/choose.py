@@ -23,18 +23,22 @@ from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBloc
 from pilum.encodings.base import Candidate, EncodedPage
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
-from pilum.encodings.dictionary import choose_dictionary, dictionary_choice
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.structural.constant import encode_constant, scalar_of
 from pilum.encodings.structural.full_zip import encode_full_zip
-from pilum.encodings.structural.level_blocks import levels_fit_chunks, split_rows
-from pilum.encodings.structural.mini_block_writer import encode_mini_block
+from pilum.encodings.structural.mini_block_writer import (
+    encode_mini_block,
+    levels_fit_chunks,
+    split_rows,
+)
 from pilum.encodings.values import (
     Choice,
+    choose_dictionary,
     choose_fixed,
     choose_text,
     choose_zipped_text,
     compressed_fixed,
+    dictionary_choice,
     list_encoding,
     smallest,
 )

@@ -30,8 +30,11 @@ from pilum.encodings.options import EncodingOptions
 from pilum.encodings.structural.blob import encode_blob_page
 from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip, value_parts
-from pilum.encodings.structural.level_blocks import levels_fit_chunks, split_rows
-from pilum.encodings.structural.mini_block_writer import encode_mini_block
+from pilum.encodings.structural.mini_block_writer import (
+    encode_mini_block,
+    levels_fit_chunks,
+    split_rows,
+)
 from pilum.encodings.values import choose_zipped_text, list_encoding
 from pilum.errors import UnsupportedTypeError
 from pilum.format.types import width_bits

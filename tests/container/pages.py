@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from container.files import MemorySource
 
-from pilum.container.assemble import assemble
+from pilum.container.fields import assemble
 from pilum.encodings.base import PageRead, StoredPage
-from pilum.encodings.layouts import layout_of, read_pages
+from pilum.encodings.registry import layout_of, read_pages
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema

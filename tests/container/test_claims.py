@@ -7,7 +7,7 @@ import pytest
 from container.files import MemorySource, write_table
 from fuzz.parts import FileParts
 
-from pilum.container.metadata import MAX_ROWS, require_countable
+from pilum.container.frame import MAX_ROWS, require_countable
 from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.version import FileVersion

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.cache import Descriptions
-from pilum.container.metadata import pack_columns, parse_column, parse_file_descriptor
+from pilum.container.frame import pack_columns, parse_column, parse_file_descriptor
 from pilum.encodings.base import StoredPage
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2, file_pb2

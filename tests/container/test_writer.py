@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from container.files import MemorySink, MemorySource, read_table, write_table
 
-from pilum.container.frame import FOOTER_BYTES, Footer
-from pilum.container.metadata import PageEntry
+from pilum.container.frame import FOOTER_BYTES, Footer, PageEntry
 from pilum.container.reader import FileReader
 from pilum.container.writer import FileOptions, FileWriter
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError

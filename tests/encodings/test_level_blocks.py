@@ -10,7 +10,7 @@ from container.files import read_table, write_table
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.rle import Rle
-from pilum.encodings.structural.level_blocks import level_encodings
+from pilum.encodings.structural.mini_block_writer import level_encodings
 from pilum.format.version import FileVersion
 from pilum.levels import ravel
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from pilum.container.frame import Places
-from pilum.container.metadata import MAX_ITEMS, buffer_places, direct
+from pilum.container.frame import MAX_ITEMS, Places, buffer_places, direct
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers
 from pilum.errors import CorruptFileError, UnsupportedFormatError

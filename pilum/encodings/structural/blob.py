@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import FixedBlock
 from pilum.encodings.base import (
+    Children,
     Decoded,
     EncodedPage,
     Layer,
@@ -58,14 +59,16 @@ class BlobLayout(Layout):
     layers: bytes
 
     @classmethod
-    def from_proto(cls, layout: pb.BlobLayout, version: FileVersion) -> BlobLayout:
+    def from_proto(
+        cls, layout: pb.BlobLayout, version: FileVersion, children: Children
+    ) -> BlobLayout:
         """Read the description."""
         layers = layer_codes(layout.layers)
         if any(code in (2, 4, 5, 6) for code in layers):
             raise UnsupportedFormatError("blobs within lists")
         arm = layout.inner_layout.WhichOneof("layout")
         demand(arm == "mini_block_layout", f"blob page: descriptors in {arm}")
-        inner = MiniBlockLayout.from_proto(layout.inner_layout.mini_block_layout, version)
+        inner = MiniBlockLayout.from_proto(layout.inner_layout.mini_block_layout, version, children)
         demand(inner.values == _PLACES, f"blob page: descriptors as {inner.values.arm}")
         demand(inner.layers == b"\1", f"blob page: layers {list(inner.layers)} of descriptors")
         return cls(inner, layers)

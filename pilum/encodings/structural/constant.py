@@ -42,6 +42,7 @@ from pilum.blocks import (
     integers,
 )
 from pilum.encodings.base import (
+    Children,
     Decoded,
     DictionaryBlock,
     EncodedPage,
@@ -53,8 +54,7 @@ from pilum.encodings.base import (
     layer_kinds,
 )
 from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.registry import compressive_of
-from pilum.encodings.structural.level_blocks import level_encodings
+from pilum.encodings.structural.mini_block_writer import level_encodings
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
@@ -80,11 +80,13 @@ class ConstantLayout(Layout):
     def_: _Levels | None = None
 
     @classmethod
-    def from_proto(cls, layout: pb.ConstantLayout, version: FileVersion) -> ConstantLayout:
+    def from_proto(
+        cls, layout: pb.ConstantLayout, version: FileVersion, children: Children
+    ) -> ConstantLayout:
         """Read the description."""
         inline = layout.inline_value if layout.HasField("inline_value") else None
-        rep = _Levels.of(layout, "rep_compression", layout.num_rep_values)
-        def_ = _Levels.of(layout, "def_compression", layout.num_def_values)
+        rep = _Levels.of(layout, "rep_compression", layout.num_rep_values, children)
+        def_ = _Levels.of(layout, "def_compression", layout.num_def_values, children)
         found = cls(layer_codes(layout.layers), version.has_scalar_pages, inline, rep, def_)
         found._check(0)
         return found
@@ -152,11 +154,13 @@ class _Levels:
     count: int
 
     @classmethod
-    def of(cls, layout: pb.ConstantLayout, name: str, count: int) -> _Levels | None:
+    def of(
+        cls, layout: pb.ConstantLayout, name: str, count: int, children: Children
+    ) -> _Levels | None:
         if not layout.HasField(name):
             return None
         demand(count <= _MAX_LEVELS, f"constant page: {count} levels")
-        return cls(compressive_of(getattr(layout, name)).block(), count)
+        return cls(children(getattr(layout, name)).block(), count)
 
 
 def _decode(levels: _Levels | None, data: NDArray[np.uint8]) -> NDArray[np.uint16]:

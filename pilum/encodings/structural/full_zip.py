@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
 from pilum.encodings.base import (
+    Children,
     Compressive,
     Decoded,
     EncodedPage,
@@ -39,7 +40,6 @@ from pilum.encodings.base import (
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
-from pilum.encodings.registry import compressive_of
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -62,9 +62,11 @@ class FullZipLayout(Layout):
     page: kernels.FullZip
 
     @classmethod
-    def from_proto(cls, layout: pb.FullZipLayout, version: FileVersion) -> FullZipLayout:
+    def from_proto(
+        cls, layout: pb.FullZipLayout, version: FileVersion, children: Children
+    ) -> FullZipLayout:
         """Read the description."""
-        values = compressive_of(layout.value_compression)
+        values = children(layout.value_compression)
         if isinstance(values, VariablePackedStruct):
             values = values.with_offset_bits(layout.bits_per_offset)
         demand(

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import StringBlock
 from pilum.encodings.base import (
+    Children,
     Compressive,
     Decoded,
     DictionaryBlock,
@@ -57,7 +58,6 @@ from pilum.encodings.base import (
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.variable import Variable
-from pilum.encodings.registry import compressive_of
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
@@ -113,11 +113,13 @@ class MiniBlockLayout(Layout):
     form: bytes
 
     @classmethod
-    def from_proto(cls, layout: pb.MiniBlockLayout, version: FileVersion) -> MiniBlockLayout:
+    def from_proto(
+        cls, layout: pb.MiniBlockLayout, version: FileVersion, children: Children
+    ) -> MiniBlockLayout:
         """Read the description."""
         large = version.has_large_chunks
         demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
-        values = compressive_of(layout.value_compression)
+        values = children(layout.value_compression)
         demand(
             layout.num_buffers == values.num_buffers,
             f"value buffers: expected {values.num_buffers}, found {layout.num_buffers}",
@@ -131,8 +133,8 @@ class MiniBlockLayout(Layout):
             values.plan(),
             layers,
             values.num_buffers,
-            rep=compressive_of(layout.rep_compression).block() if has_rep else None,
-            def_=compressive_of(layout.def_compression).block() if has_def else None,
+            rep=children(layout.rep_compression).block() if has_rep else None,
+            def_=children(layout.def_compression).block() if has_def else None,
             large=large,
         )
         form = pb.MiniBlockLayout()
@@ -142,7 +144,7 @@ class MiniBlockLayout(Layout):
             values,
             layers,
             has_lists,
-            compressive_of(layout.dictionary) if layout.HasField("dictionary") else None,
+            children(layout.dictionary) if layout.HasField("dictionary") else None,
             layout.num_dictionary_items,
             layout.num_items,
             chunks,

@@ -1,30 +1,45 @@
-"""Encode mini-block pages: cut values and levels into chunks.
+"""Encode mini-block pages: cut values and levels into chunks, whose layout is in `mini_block.py`.
 
-`mini_block.py` describes their layout.
+The encoding of levels is chosen once for all levels of a page: flat, bit-packed to the width of the
+highest, or (since 2.2) run-length. The levels of a page are limited, so that those of every chunk
+fit. A chunk contains the entries up to its last value. Long stretches of lists without items, which
+own no value, may exceed its capacity; then the rows are split into several pages. Source:
+docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import ValueBlock
 from pilum.encodings.base import Compressive, EncodedPage, layer_kinds
+from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
+from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.structural.level_blocks import (
-    LEVEL_BYTES,
-    LevelEncoding,
-    level_encodings,
-    most_values,
-)
 from pilum.encodings.structural.mini_block import PageDictionary
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
 from pilum.levels import Levels
 
-__all__ = ["encode_mini_block"]
+__all__ = [
+    "LEVEL_BYTES",
+    "LevelEncoding",
+    "encode_mini_block",
+    "level_encodings",
+    "levels_fit_chunks",
+    "most_values",
+    "split_rows",
+]
 
 _MAX_SMALL_CHUNK = 32_768
 _MAX_HEAD = 512
@@ -123,3 +138,111 @@ def _target_bytes(levels: Levels, version: FileVersion, options: EncodingOptions
     has_levels = levels.max_rep or levels.max_def
     room = _MAX_SMALL_CHUNK - _MAX_HEAD - (LEVEL_BYTES if has_levels else 0)
     return min(target, room)
+
+
+_GROUP = 1024
+_RLE_HEAD_BYTES = 8
+_RLE_RUN_BYTES = 3
+_MAX_RUN = 255
+_MAX_CHUNK_LEVELS = 65_535
+_MAX_CHUNK_BYTES = 65_535
+_MAX_CHUNK_RUNS = (
+    _MAX_CHUNK_BYTES - _RLE_HEAD_BYTES
+) // _RLE_RUN_BYTES - _MAX_CHUNK_LEVELS // _MAX_RUN
+"""Number of runs, of any length, that always fit a chunk."""
+
+_BUDGET_BITS = 131_072
+_MAX_LEVELS = 65_535
+
+LEVEL_BYTES = _BUDGET_BITS // 8
+"""Upper bound of the bytes of the levels of a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelEncoding:
+    """The encoding of repetition or definition levels; None if a page has none."""
+
+    encoding: Compressive | None
+
+    @property
+    def block(self) -> kernels.Block | None:
+        """Return the block for the kernels."""
+        return None if self.encoding is None else self.encoding.block()
+
+    def to_proto(self) -> pb.CompressiveEncoding | None:
+        """Return the description."""
+        return None if self.encoding is None else self.encoding.to_proto()
+
+
+_NO_LEVELS = LevelEncoding(None)
+
+
+def level_encodings(levels: Levels, version: FileVersion) -> tuple[LevelEncoding, LevelEncoding]:
+    """Return the encodings of the repetition and the definition levels of a page."""
+    if not (levels.max_rep or levels.max_def):
+        return _NO_LEVELS, _NO_LEVELS
+    return (
+        LevelEncoding(_encoding(levels.rep, levels.max_rep, version)),
+        LevelEncoding(_encoding(levels.def_, levels.max_def, version)),
+    )
+
+
+def _encoding(levels: NDArray[np.uint16], highest: int, version: FileVersion) -> Compressive | None:
+    if len(levels) == 0:
+        return None
+    width = highest.bit_length()
+    groups, rest = divmod(len(levels), _GROUP)
+    packed_bytes = groups * 128 * width + min(2 * rest, 128 * width)
+    if version.has_level_runs and _runs_bytes(levels) < packed_bytes and _runs_fit(levels):
+        return Rle(16)
+    one_group = len(levels) <= _GROUP
+    return (
+        Flat(16) if one_group and 128 * width >= 2 * len(levels) else OutOfLineBitpacking(16, width)
+    )
+
+
+def _runs_bytes(levels: NDArray[np.uint16]) -> int:
+    return _RLE_HEAD_BYTES + kernels.fixed_costs(levels.view(np.uint8), 16)[0]
+
+
+def _runs_fit(levels: NDArray[np.uint16]) -> bool:
+    """Return whether the runs of every chunk fit, wherever it is cut: their size has 16 bits."""
+    starts = np.flatnonzero(levels[1:] != levels[:-1])
+    many = starts[_MAX_CHUNK_RUNS:] - starts[:-_MAX_CHUNK_RUNS]
+    return bool((many >= _MAX_CHUNK_LEVELS).all())
+
+
+def _level_bits(levels: Levels) -> int:
+    return levels.max_rep.bit_length() + levels.max_def.bit_length()
+
+
+def most_values(levels: Levels, wanted: int) -> int:
+    """Return the most values of a chunk, a power of two: `wanted`, unless levels limit it."""
+    room = _BUDGET_BITS // max(_level_bits(levels), 1)
+    return min(wanted, 1 << (room.bit_length() - 1))
+
+
+def _budget(levels: Levels) -> int:
+    """Return the number of entries whose levels always fit a chunk."""
+    return min(_BUDGET_BITS // max(_level_bits(levels), 1), _MAX_LEVELS)
+
+
+def levels_fit_chunks(levels: Levels, chunk_values: int) -> bool:
+    """Return whether chunks of at most `chunk_values` have room for their levels, wherever cut."""
+    budget, empties = _budget(levels), levels.num_entries - levels.num_visible
+    values = min(chunk_values, levels.num_visible)
+    if empties == 0 or empties + values <= budget:
+        return True  # even if all entries without a value were adjacent
+    return kernels.most_entries(levels.def_, levels.max_visible, values) <= budget
+
+
+def split_rows(chain: pa.Array, levels: Levels) -> list[pa.Array]:
+    """Split rows so that the entries of each piece keep within the budget where possible."""
+    starts = levels.row_starts
+    cuts = [0]
+    while cuts[-1] < len(chain):
+        reach = starts[cuts[-1]] + _budget(levels)
+        end = int(np.searchsorted(starts, reach, side="right")) - 1
+        cut = len(chain) if levels.num_entries <= reach else end
+        cuts.append(min(max(cut, cuts[-1] + 1), len(chain)))
+    return [chain.slice(a, b - a) for a, b in pairwise(cuts)]

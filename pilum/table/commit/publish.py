@@ -50,9 +50,15 @@ from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.local import pending_of
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, find_job
-from pilum.table.commit.next_version import continuable, next_version
 from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.transaction import Committed, Transaction, load_transaction, uuid_at
+from pilum.table.commit.transaction import (
+    Committed,
+    Transaction,
+    continuable,
+    load_transaction,
+    next_version,
+    uuid_at,
+)
 from pilum.table.model.base_paths import data_file_place, own_store, with_bases
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest

@@ -10,9 +10,9 @@ An operation that rewrites rows preserves their lineage, in the order of the new
                             with_changed_rows(fragment, offsets, manifest.version + 1)
 
 Tables without stable row ids have no lineage (None), and none of this has an effect. Rows after the
-moved ones are new and need no lineage: the commit completes all new fragments (`next_version.py`).
-It also records the version of the commit as the last one that changed their rows, unless the
-fragments say otherwise. Source: docs/format/table.md, "Row ids".
+moved ones are new and need no lineage: the commit completes all new fragments (`next_version`). It
+also records the version of the commit as the last one that changed their rows, unless the fragments
+say otherwise. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
