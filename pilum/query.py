@@ -1,5 +1,6 @@
-"""Queries of full text, as `full_text_query=` of scans takes them; the fusion of results."""
+"""Queries of full text, searches of vectors as filters of them, and the fusion of results."""
 
+from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.index.fusion import reciprocal_rank_fusion
 from pilum.index.inverted.queries import (
     BooleanQuery,
@@ -27,5 +28,6 @@ __all__ = [
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",
+    "VectorSearchQuery",
     "reciprocal_rank_fusion",
 ]

@@ -12,6 +12,7 @@ from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.rows import DeleteResult, MergeResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
+from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.vector_reader import VectorIndexReader
 from pilum.dataset.versions import Version, VersionRef
@@ -43,6 +44,7 @@ __all__ = [
     "Transaction",
     "UpdateResult",
     "VectorIndexReader",
+    "VectorSearchQuery",
     "Version",
     "VersionRef",
     "dataset",

@@ -15,6 +15,7 @@ from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.search_filters import ScanFilter
 from pilum.dataset.write import WRITE_DEFAULTS, FragmentKeywords, Write, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
@@ -106,7 +107,7 @@ class LanceFragment(FragmentColumns):
     def to_table(  # type: ignore[misc]  # some keywords may also be positional
         self,
         columns: Columns | None = None,
-        filter: Filter | None = None,
+        filter: ScanFilter | None = None,
         limit: int | None = None,
         offset: int | None = None,
         with_row_id: bool = False,

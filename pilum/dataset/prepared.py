@@ -18,6 +18,7 @@ import pyarrow as pa
 from pilum.dataset.nearest import NEAREST_KEYS, queries_of
 from pilum.dataset.scan import Scan, ScanKeywords
 from pilum.errors import InvalidInputError
+from pilum.expressions.filter import SqlFilter
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import VectorColumn
 from pilum.table.indices.nearest import DISTANCE, VectorSearch
@@ -157,6 +158,9 @@ def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:
     key = _key(keywords)
     if key is None or snapshot.prepared.get(key) is not None:
         return
+    filter = wanted.options.filter
+    if isinstance(filter, SqlFilter) and not filter.is_lasting:
+        return
     checked = CheckedNearest.of(snapshot, wanted)
     if checked is not None and not checked.search.is_batch:
         snapshot.prepared.put(key, checked, 1)
@@ -165,8 +169,8 @@ def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:
 def _key(keywords: ScanKeywords) -> tuple[object, ...] | None:
     """Return what identifies keywords, except the query; None for those not to be remembered.
 
-    Values that are equal may differ in their type, and then only one of them may be valid. A filter
-    can have another meaning with each query, and a missing `_distance` is warned of each time.
+    Values that are equal may differ in their type, and then only one of them may be valid. A
+    missing `_distance` is warned of each time.
     """
     nearest, columns = keywords["nearest"], keywords.get("columns")
     if type(nearest) is not dict or nearest.get("q") is None:
@@ -183,7 +187,7 @@ def _key(keywords: ScanKeywords) -> tuple[object, ...] | None:
         for key, value in given.items():
             if value is None or key in _NOT_IN_KEY:
                 continue
-            if type(value) not in _PLAIN or key == "filter":
+            if type(value) not in _PLAIN:
                 return None
             parts.append((number, key, type(value), value))
     return tuple(parts)

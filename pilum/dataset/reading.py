@@ -18,6 +18,7 @@ from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
@@ -37,7 +38,7 @@ class Reading(DatasetBase):
     def scanner(
         self,
         columns: Columns | None = None,
-        filter: Filter | None = None,
+        filter: ScanFilter | None = None,
         limit: int | None = None,
         offset: int | None = None,
         **more: Unpack[MoreScanKeywords],
@@ -50,7 +51,9 @@ class Reading(DatasetBase):
                 `_row_created_at_version` and `_row_last_updated_at_version` may be named, here and
                 in the filter.
             filter: SQL such as "a > 1 AND s LIKE 'x%'", or a `pyarrow.compute` expression. Rows for
-                which it is false or null are excluded.
+                which it is false or null are excluded. For `nearest`, it may also be a full-text
+                query of `pilum.query`; for `full_text_query`, a `VectorSearchQuery`; or for both,
+                a dict with the keys "expr_filter" and "search_filter".
             limit: Maximum number of rows to return, counted after the filter.
             offset: Number of rows to skip, counted after the filter.
             batch_size: Maximum number of rows in a batch.
@@ -112,7 +115,7 @@ class Reading(DatasetBase):
     def _keywords(
         self,
         columns: Columns | None,
-        filter: Filter | None,
+        filter: ScanFilter | None,
         limit: int | None,
         offset: int | None,
         more: MoreScanKeywords,
@@ -146,7 +149,7 @@ class Reading(DatasetBase):
     def to_table(
         self,
         columns: Columns | None = None,
-        filter: Filter | None = None,
+        filter: ScanFilter | None = None,
         limit: int | None = None,
         offset: int | None = None,
         **more: Unpack[MoreScanKeywords],
@@ -165,7 +168,7 @@ class Reading(DatasetBase):
     def to_batches(
         self,
         columns: Columns | None = None,
-        filter: Filter | None = None,
+        filter: ScanFilter | None = None,
         limit: int | None = None,
         offset: int | None = None,
         **more: Unpack[MoreScanKeywords],
@@ -177,7 +180,7 @@ class Reading(DatasetBase):
     def to_pandas(
         self,
         columns: Columns | None = None,
-        filter: Filter | None = None,
+        filter: ScanFilter | None = None,
         limit: int | None = None,
         offset: int | None = None,
         **kwargs: Any,

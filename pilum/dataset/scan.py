@@ -27,6 +27,7 @@ from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from pilum.dataset.search_filters import ScanFilter
     from pilum.table.indices.searches import Search
 
 __all__ = [
@@ -129,7 +130,7 @@ class ScanKeywords(MoreScanKeywords, total=False):
     """The keywords of a scan. `LanceDataset.scanner` explains them."""
 
     columns: Columns | None
-    filter: Filter | None
+    filter: ScanFilter | None
     limit: int | None
     offset: int | None
 
@@ -174,6 +175,7 @@ class Scan:
             name: value for name, value in keywords.items() if value is not None
         }
         _require_valid(given)
+        _split_filter(given)
         search = _search(snapshot, given)
         options = _options(snapshot, given, search)
         shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
@@ -283,6 +285,23 @@ def _search(snapshot: Snapshot, given: Mapping[str, Any]) -> Search | None:
     from pilum.dataset.searches import search_of  # many processes never search
 
     return search_of(snapshot, given)
+
+
+def _split_filter(given: dict[str, Any]) -> None:
+    """Take the search out of a filter that contains one, as "search_filter"."""
+    filter = given.get("filter")
+    if filter is None or isinstance(filter, str | pc.Expression):
+        return
+    from pilum.dataset.search_filters import split_filter  # few filters do
+
+    given["filter"], search = split_filter(filter)
+    if search is not None:
+        if not any(name in given for name in _SEARCHES):
+            raise InvalidInputError(
+                f"filter: a {type(search).__name__} filters a search; pass "
+                f"{' or '.join(_SEARCHES)}, or {_SEARCHES[1]} in place of the filter"
+            )
+        given["search_filter"] = search
 
 
 def _index_use(given: Mapping[str, Any]) -> IndexUse:

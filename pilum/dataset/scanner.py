@@ -20,11 +20,11 @@ from pilum.dataset.projection import Columns
 from pilum.dataset.scan import (
     BlobHandling,
     ColumnOrdering,
-    Filter,
     HasFragmentId,
     Scan,
     ScanStatistics,
 )
+from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
@@ -281,8 +281,8 @@ class ScannerBuilder:
         """Set the columns: names, or a dict of names and SQL; None for all columns."""
         return self._set("columns", cols)
 
-    def filter(self, filter: Filter) -> Self:
-        """Set the filter: SQL or a `pyarrow.compute` expression."""
+    def filter(self, filter: ScanFilter) -> Self:
+        """Set the filter; see the argument of `LanceDataset.scanner`."""
         return self._set("filter", filter)
 
     def limit(self, n: int | None = None) -> Self:

@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.dataset.projection import Columns, Projection, project
+from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.index.inverted.queries import FullTextQuery
 from pilum.table.indices.searches import Search
 from pilum.table.read.snapshot import Snapshot
 
@@ -27,7 +29,8 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
 
     Args:
         snapshot: The version.
-        given: Keywords that are not None; `nearest` or `full_text_query` is among them.
+        given: Keywords that are not None; `nearest` or `full_text_query` is among them, and
+            "search_filter" if the filter contains a search.
 
     Raises:
         InvalidInputError: If the search is invalid.
@@ -45,13 +48,36 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
             f"{name} with blob_handling='all_binary': search first, then take the rows by _rowid"
         )
     is_prefilter = bool(given.get("prefilter", False))
+    among = _among(snapshot, given["search_filter"], name) if "search_filter" in given else None
     if name == "nearest":
         from pilum.dataset.nearest import vector_search  # a process may search texts only
 
-        return vector_search(snapshot, given[name], is_prefilter=is_prefilter)
+        found = vector_search(snapshot, given[name], is_prefilter=is_prefilter)
+        return found if among is None else replace(found, among=among)
     from pilum.dataset.full_text import text_search  # or vectors only
 
-    return text_search(given[name], is_prefilter=is_prefilter)
+    text = text_search(given[name], is_prefilter=is_prefilter)
+    return text if among is None else replace(text, among=among)
+
+
+def _among(snapshot: Snapshot, filter: FullTextQuery | VectorSearchQuery, name: str) -> Search:
+    """Return the search of a filter."""
+    is_text = isinstance(filter, FullTextQuery)
+    if is_text is (name == "full_text_query"):
+        raise InvalidInputError(
+            f"filter: a {type(filter).__name__} cannot filter a search by {name}; it filters the "
+            "other kind of search"
+        )
+    if isinstance(filter, FullTextQuery):
+        from pilum.dataset.full_text import text_search
+
+        return text_search(filter, is_prefilter=True)
+    from pilum.dataset.nearest import vector_search
+
+    found = vector_search(snapshot, filter.inner(), is_prefilter=True)
+    if found.is_batch:
+        raise InvalidInputError("filter: a VectorSearchQuery has one query, not a batch")
+    return found
 
 
 def projected(

@@ -125,7 +125,7 @@ class Scope:
         node, arrow = _bind_sql(filter, self._binder)
         if not pt.is_boolean(arrow):
             raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
-        return SqlFilter(references(node), node)
+        return SqlFilter(references(node), node, _key(filter) is not None)
 
 
 def _key(filter: str | pc.Expression) -> str | bytes | None:

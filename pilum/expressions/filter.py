@@ -69,9 +69,16 @@ class BoundFilter(ABC):
 
 @dataclass(frozen=True)
 class SqlFilter(BoundFilter):
-    """A filter that was given as SQL."""
+    """A filter that was given as SQL.
+
+    Attributes:
+        node: The bound expression.
+        is_lasting: Whether its text means the same at any time, as it does not name the
+            present moment.
+    """
 
     node: Expression
+    is_lasting: bool = True
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""

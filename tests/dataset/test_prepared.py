@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -118,3 +119,51 @@ def test_a_filter_applies_to_its_own_queries(dataset: pilum.LanceDataset) -> Non
 def kept(filter: str | None, row: int) -> bool:
     """Returns whether a row matches a filter."""
     return filter is None or (row < 9) == (filter == "id < 9")
+
+
+FILTER: dict[str, Any] = {"filter": "id % 3 = 1", "prefilter": True}
+
+
+def test_further_queries_with_a_filter_take_few_calls(dataset: pilum.LanceDataset) -> None:
+    columns = ["_rowid", "_distance"]
+    dataset.to_table(columns, nearest=nearest(VECTORS[0]), **FILTER)
+    assert (
+        0
+        < num_calls(lambda: dataset.to_table(columns, nearest=nearest(VECTORS[1]), **FILTER))
+        <= 135
+    )
+    found = dataset.to_table(columns, nearest=nearest(VECTORS[1]), **FILTER)
+    expected = [row for row in rows_near(VECTORS[1], 300) if row % 3 == 1]
+    assert found["_rowid"].to_pylist() == expected[:5]
+
+
+def test_rows_of_a_filter_are_those_of_the_version(tmp_path: Path) -> None:
+    column = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.reshape(-1)), 4)
+    dataset = pilum.write_dataset(pa.table({"id": range(300), "v": column}), str(tmp_path / "t"))
+    dataset.create_index("v", "IVF_FLAT", metric="l2", num_partitions=4)
+    columns = ["id", "_distance"]
+    expected = [row for row in rows_near(VECTORS[1], 300) if row % 3 == 1]
+    found = dataset.to_table(columns, nearest=nearest(VECTORS[1]), **FILTER)
+    assert found["id"].to_pylist() == expected[:5]
+    dataset.delete(f"id = {expected[0]}")
+    dataset.update({"id": "1000"}, where=f"id = {expected[1]}")
+    found = dataset.to_table(columns, nearest=nearest(VECTORS[1]), **FILTER)
+    assert found["id"].to_pylist() == [1000, *expected[2:6]]
+
+
+@pytest.mark.parametrize(
+    "text", ["moment < now()", "id >= 0 AND NOT day > current_date", "moment <= current_timestamp"]
+)
+def test_a_filter_that_uses_the_clock_is_bound_for_each_query(tmp_path: Path, text: str) -> None:
+    column = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.reshape(-1)), 4)
+    moment = pa.scalar(dt.datetime(2020, 1, 1), pa.timestamp("us"))
+    columns = {"moment": pa.repeat(moment, 300), "day": pa.repeat(moment.cast("date32"), 300)}
+    table = pa.table({"id": range(300), "v": column, **columns})
+    dataset = pilum.write_dataset(table, str(tmp_path / "t"))
+    for query in VECTORS[:2]:
+        found = dataset.to_table(["id", "_distance"], filter=text, nearest=nearest(query))
+        assert found["id"].to_pylist() == rows_near(query)
+    first, second = (dataset._snapshot.scope.bind(text) for _ in range(2))
+    assert first is not second
+    lasting = dataset._snapshot.scope.bind("id < 3")
+    assert lasting is dataset._snapshot.scope.bind("id < 3")

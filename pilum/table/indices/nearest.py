@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import VectorColumn
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.nearest_plans import DEFAULT_PROBING, NearestPlan, Probing
-from pilum.table.indices.searches import Found, Search, is_match
+from pilum.table.indices.searches import Found, Search
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
@@ -45,6 +46,7 @@ class VectorSearch(Search):
         k: Maximum number of rows for each query.
         metric: The distance; None for that of the index or, without one, that of the element type.
         is_prefilter: Whether only rows that match the filter are searched.
+        among: See `Search`.
         lower: The minimum distance, inclusive; None for no limit.
         upper: The maximum distance, exclusive; None for no limit.
         uses_index: Whether an index may be used.
@@ -57,6 +59,7 @@ class VectorSearch(Search):
     k: int
     metric: Metric | None = None
     is_prefilter: bool = False
+    among: Search | None = None
     lower: float | None = None
     upper: float | None = None
     uses_index: bool = True
@@ -91,21 +94,19 @@ class VectorSearch(Search):
         if self.is_batch:
             lengths = [len(one) for one in parts]
             columns[QUERY_INDEX] = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
-        filter = None if self.is_prefilter else options.filter
-        if filter is None and options.limit is None and not options.offset:
-            return Found(addresses, lambda name: pa.array(columns[name]), ids)
+        found = Found(addresses, lambda name: pa.array(columns[name]), ids)
+        is_filtered = not self.is_prefilter and (options.filter is not None or self.among)
+        if not is_filtered and options.limit is None and not options.offset:
+            return found
         kept = np.arange(len(addresses))
-        if filter is not None:
-            named = set(filter.columns) & set(self.own)
-            own = {name: pa.array(columns[name]) for name in named}
-            kept = np.flatnonzero(is_match(plan.snapshot, filter, addresses, own))
+        if is_filtered:
+            kept = np.flatnonzero(self.is_kept(plan.snapshot, options.filter, plan.use, found))
         stop = None if options.limit is None else options.offset + options.limit
         kept = kept[options.offset : stop]
         return Found(addresses[kept], lambda name: pa.array(columns[name][kept]), ids[kept])
 
     def plan(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> NearestPlan:
         """Return the plan for a version, which can be used for other queries too."""
-        filter = options.filter if self.is_prefilter else None
         return NearestPlan(
             snapshot=snapshot,
             column=self.column,
@@ -115,7 +116,8 @@ class VectorSearch(Search):
             uses_index=self.uses_index,
             lower=self.lower,
             upper=self.upper,
-            options=ScanOptions(filter=filter, fragment_ids=options.fragment_ids),
+            fragment_ids=options.fragment_ids,
+            prefilter=partial(self.prefilter, snapshot, options, use),
             use=use,
         )
 
@@ -126,8 +128,9 @@ class VectorSearch(Search):
         bounds += "" if self.upper is None else f", distance less than {self.upper:g}"
         queries = f"{len(self.queries)} queries, " if self.is_batch else ""
         filtered = ""
-        if options.filter is not None:
+        if options.filter is not None or self.among is not None:
             filtered = ", prefilter" if self.is_prefilter else ", postfilter"
+            filtered += "" if self.among is None else " by a full-text query"
         yield (
             f"Nearest: {queries}column {self.column.path}, k {self.k}, "
             f"metric {plan.metric.value}{bounds}{filtered}"

@@ -11,7 +11,7 @@ Source: docs/format/vector-indices.md, "Queries".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
+from pilum.expressions.filter import BoundFilter, SqlFilter
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.vector.metrics import Metric
@@ -57,6 +58,9 @@ class Probing:
 
 DEFAULT_PROBING = Probing()
 
+_ENTRY_BYTES = 1024
+"""Approximate memory of a filter whose rows are kept, without the rows."""
+
 
 @dataclass(frozen=True, eq=False)
 class NearestPlan:
@@ -71,7 +75,8 @@ class NearestPlan:
         uses_index: Whether an index may be used.
         lower: The minimum distance, inclusive; None for no limit.
         upper: The maximum distance, exclusive; None for no limit.
-        options: The filter that rows must match to be searched, and the fragments.
+        fragment_ids: Ids of the fragments that are searched; None for all.
+        prefilter: Function that returns the filter that rows must match to be searched.
         use: Which indices may be used.
     """
 
@@ -83,7 +88,8 @@ class NearestPlan:
     uses_index: bool
     lower: float | None
     upper: float | None
-    options: ScanOptions
+    fragment_ids: tuple[int, ...] | None
+    prefilter: Callable[[], BoundFilter | None]
     use: IndexUse
 
     @cached_property
@@ -198,14 +204,14 @@ class NearestPlan:
     def _by_scan(self, exact: ExactQuery) -> list[Nearest]:
         if not self.compared:
             return [Nearest.of((), self.k) for _ in exact.queries]
-        is_all = self.options.fragment_ids is None and self.index is None
+        is_all = self.fragment_ids is None and self.index is None
         ids = None if is_all else tuple(int(one) for one in self.compared)
-        asked = ScanOptions(filter=self.options.filter, fragment_ids=ids)
+        asked = ScanOptions(filter=self._filter, fragment_ids=ids)
         return nearest_by_scan(self.snapshot, self.column, exact, asked, self.use)
 
     @cached_property
     def _fragments(self) -> BitMap:
-        prepared, wanted = self.snapshot.prepared, self.options.fragment_ids
+        prepared, wanted = self.snapshot.prepared, self.fragment_ids
         existing: BitMap | None = prepared.get(existing_fragments)
         if existing is None:
             existing = existing_fragments(self.snapshot)
@@ -213,12 +219,33 @@ class NearestPlan:
         return existing if wanted is None else existing & BitMap(wanted)
 
     @cached_property
+    def _filter(self) -> BoundFilter | None:
+        """The filter that rows must match to be searched; None for none."""
+        return self.prefilter()
+
+    @cached_property
     def _allowed(self) -> list[RowSet | None]:
-        """The rows of each segment that may be returned."""
+        """The rows of each segment that may be returned; those of a filter are kept for a while."""
         assert self.index is not None
-        filter, fragment_ids = self.options.filter, self.options.fragment_ids
+        filter, snapshot = self._filter, self.snapshot
+        if not isinstance(filter, SqlFilter) or not filter.is_lasting:
+            return self._rows_allowed(self.index, filter)
+        uuids = tuple(segment.segment.entry.uuid for segment, _ in self.index.segments)
+        version = snapshot.manifest.version, snapshot.manifest.transaction_file
+        own = id(filter), self.fragment_ids, self.use
+        key = NearestPlan, snapshot.store.identity, version, uuids, own
+        cache = snapshot.session.indices
+        found: tuple[SqlFilter, list[RowSet | None]] | None = cache.get(key)
+        if found is None or found[0] is not filter:  # the entry keeps the filter, and thus its id
+            found = filter, self._rows_allowed(self.index, filter)
+            num_rows = sum(rows.num_listed for rows in found[1] if rows is not None)
+            cache.put(key, found, _ENTRY_BYTES + 8 * num_rows)
+        return found[1]
+
+    def _rows_allowed(
+        self, index: VectorSegments, filter: BoundFilter | None
+    ) -> list[RowSet | None]:
+        fragment_ids = self.fragment_ids
         if filter is not None or fragment_ids is not None:
-            covered = self._fragments & self.index.fragments
-            fragment_ids = tuple(int(one) for one in covered)
-        matching = matching_addresses(self.snapshot, filter, fragment_ids, self.use)
-        return self.index.allowed(matching)
+            fragment_ids = tuple(int(one) for one in self._fragments & index.fragments)
+        return index.allowed(matching_addresses(self.snapshot, filter, fragment_ids, self.use))

@@ -23,6 +23,7 @@ from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import Addresses
 from pilum.table.indices.index_use import IndexUse
+from pilum.table.indices.row_filter import RowFilter
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
@@ -33,7 +34,6 @@ __all__ = [
     "Search",
     "count_found",
     "found_rows",
-    "is_match",
     "search_rows",
     "search_schema",
 ]
@@ -63,10 +63,12 @@ class Search(ABC):
     Attributes:
         score: Name of the column by which rows are ordered.
         is_prefilter: Whether only rows that match the filter are searched.
+        among: A search that is a part of the filter: of the rows that it finds; None for none.
     """
 
     score: ClassVar[str]
     is_prefilter: bool
+    among: Search | None
 
     @property
     @abstractmethod
@@ -100,6 +102,46 @@ class Search(ABC):
             InvalidInputError: If the query cannot be answered.
             CorruptFileError: If a file is damaged.
         """
+
+    def prefilter(
+        self, snapshot: Snapshot, options: ScanOptions, use: IndexUse
+    ) -> BoundFilter | None:
+        """Return the filter of the rows that are searched; None for all.
+
+        Raises:
+            InvalidInputError: If the search in the filter cannot be answered.
+            CorruptFileError: If a file is damaged.
+        """
+        if not self.is_prefilter:
+            return None
+        if self.among is None:
+            return options.filter
+        asked = ScanOptions(filter=options.filter, fragment_ids=options.fragment_ids)
+        found = self.among.found(snapshot, asked, replace(use, segments=None))
+        return RowFilter.of(found.addresses)
+
+    def is_kept(
+        self, snapshot: Snapshot, filter: BoundFilter | None, use: IndexUse, found: Found
+    ) -> NDArray[np.bool_]:
+        """Return which of the rows that were found match the filter and the search in it.
+
+        Args:
+            snapshot: The version.
+            filter: The filter, which may name columns of the search; None for none.
+            use: Which indices the search in the filter may use.
+            found: The rows.
+        """
+        addresses = found.addresses
+        kept = np.ones(len(addresses), np.bool_)
+        if self.among is not None:
+            asked = ScanOptions(filter=RowFilter.of(addresses))
+            others = self.among.found(snapshot, asked, replace(use, segments=None))
+            kept &= np.isin(addresses, others.addresses)
+        if filter is not None:
+            named = set(filter.columns) & set(self.own)
+            own = {name: found.column(name).filter(pa.array(kept)) for name in named}
+            kept[kept] = _is_match(snapshot, filter, addresses[kept], own)
+        return kept
 
     def steps(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Iterator[str]:
         """Yield descriptions of the steps of the search, the last step first."""
@@ -174,7 +216,7 @@ def count_found(snapshot: Snapshot, options: ScanOptions, search: Search, use: I
     return len(search.found(snapshot, options, use).addresses)
 
 
-def is_match(
+def _is_match(
     snapshot: Snapshot, filter: BoundFilter, addresses: Addresses, own: Mapping[str, pa.Array]
 ) -> NDArray[np.bool_]:
     """Return for each row whether it matches a filter.

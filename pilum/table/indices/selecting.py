@@ -39,6 +39,7 @@ from pilum.table.indices.plans import (
     Plan,
     named_indices,
 )
+from pilum.table.indices.row_filter import RowFilter
 from pilum.table.indices.segments import open_segments
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
@@ -67,6 +68,9 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
     Raises:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
+    if isinstance(options.filter, RowFilter):
+        covered = BitMap(fragment.id for fragment in snapshot.manifest.fragments)
+        return Selection(covered, options.filter.rows, True)
     plan = plan_of(snapshot, options, use)
     found = None if plan is None else plan.search()
     if found is None:

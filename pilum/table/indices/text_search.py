@@ -41,7 +41,7 @@ from pilum.index.inverted.tokens import Analyzer
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
 from pilum.table.indices.rows import existing_fragments, indexed_column
-from pilum.table.indices.searches import Found, Search, is_match
+from pilum.table.indices.searches import Found, Search
 from pilum.table.indices.segments import OpenSegment, open_segments, segments
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
@@ -70,10 +70,12 @@ class TextSearch(Search):
     Attributes:
         query: The query; text for all columns that have an index. Text in quotes is a phrase.
         is_prefilter: Whether only rows that match the filter are searched.
+        among: See `Search`.
     """
 
     query: FullTextQuery | str
     is_prefilter: bool = False
+    among: Search | None = None
 
     score = SCORE
 
@@ -84,6 +86,8 @@ class TextSearch(Search):
 
     def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
         """See `Search.found`."""
+        if self.is_prefilter:
+            options = replace(options, filter=self.prefilter(snapshot, options, use))
         hits = _Search(snapshot, options, self, use).hits()
         return Found(hits.references, partial(_column, hits))
 
@@ -117,11 +121,10 @@ class _Search:
         columns = {name: self._column(name, query) for name in query.columns_of()}
         found = search(columns, query, most)
         found = found.take(np.arange(len(found))[options.offset :])
-        if options.filter is None or self.wanted.is_prefilter:
+        if self.wanted.is_prefilter or (options.filter is None and self.wanted.among is None):
             return found
-        named = set(options.filter.columns) & set(self.wanted.own)
-        own = {name: _column(found, name) for name in named}
-        return found.take(is_match(self.snapshot, options.filter, found.references, own))
+        rows = Found(found.references, partial(_column, found))
+        return found.take(self.wanted.is_kept(self.snapshot, options.filter, self.use, rows))
 
     def _query(self) -> FullTextQuery:
         query = self.wanted.query
