@@ -4,9 +4,11 @@
 
 | Module | What |
 |---|---|
-| `shapes` | the columns that are measured |
+| `shapes`, `real` | the columns that are measured; the tables as users have them |
+| `predicates` | filters, in the language of each library |
 | `peers` | one adapter per library, all with the same few verbs |
-| `questions` | one file each: scan, take, write, size; memory, in processes of its own |
+| `questions` | one file each; memory and one core, in processes of their own |
+| `goals`, `plots` | what is to be reached, and pictures |
 | `encodings` | how fast each encoding is, beside copying memory |
 | `rounds` | who is timed when: round-robin, medians |
 | `against` | this checkout beside an earlier one |

@@ -14,6 +14,7 @@ from rich.console import Console
 from bench.encodings import CASES, measure, table_of
 from bench.page import page
 from bench.peers import LANCE_VERSIONS, PEERS
+from bench.plots import write_plots
 from bench.questions import QUESTIONS
 from bench.report import document_of, print_report, write_text
 from bench.rounds import Cell, Settings, run
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress = Console(stderr=True)
     for version, asked in turns.items():
         for cell in run(
-            [SHAPES[name] for name in shapes],
+            [SHAPES[n] for n in shapes if SHAPES[n].in_all_versions or version == versions[0]],
             [q for q in questions if q.in_all_versions or version == versions[0]],
             asked,
             settings,
@@ -94,8 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         write_text(options.json, json.dumps(document, indent=1) + "\n")
     if options.page:
-        write_text(options.page, with_sections_of(options.page, page(document)))
-    held = [cell for cell in cells if cell.file_version >= SHAPES[cell.shape].oldest]
+        first = [cell for cell in document["cells"] if cell["file_version"] == versions[0]]
+        text = page(document, write_plots(options.page, first))
+        write_text(options.page, with_sections_of(options.page, text))
+    oldest = {name: shape.oldest for name, shape in SHAPES.items()}
+    held = [cell for cell in cells if cell.file_version >= oldest.get(cell.shape, "")]
     return int(any(cell.problem for cell in held if cell.peer == peers[0].name))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.encodings import row_of
+from bench.goals import slower, verdicts
+from bench.questions import QUESTIONS
 from bench.tables import HEAD, rows_of
 
 __all__ = ["page"]
@@ -24,6 +26,9 @@ Measured on {date}: {cores} cores ({processor}), {system}, Python {python}.
 _ENCODINGS = """GB/s of Arrow bytes on one core, one page in memory: from its stored bytes to Arrow
 and back, beside copying the Arrow bytes from memory to memory (`python -m bench.encodings`).
 """
+_GOALS = """Geometric means of pylance's median divided by ours, over all cases, and the same for
+Vortex in our place. `bench/goals.py` says which cases count.
+"""
 _TABLES = """Opening tables and changing them (`python -m bench.tables`). Libraries take turns,
 on copies of the same table. pilum waits for the device before a commit is visible, pylance does
 not, so pilum is measured without, too. Memory is the peak of a process of its own.
@@ -31,12 +36,14 @@ not, so pilum is measured without, too. Memory is the peak of a process of its o
 _BESIDE = ("scan", "take 1", "take 100", "take 1000", "write", "size")
 
 
-def page(document: Mapping[str, Any]) -> str:
-    """The page for what `report.document_of` gives."""
+def page(document: Mapping[str, Any], pictures: str = "") -> str:
+    """The page for what `report.document_of` gives, and the Markdown of its pictures."""
     versions = list(dict.fromkeys(cell["file_version"] for cell in document["cells"]))
     numbers = _Numbers(document, versions[0])
     head = _HEAD.format(date=document["date"][:10], **document["settings"], **document["machine"])
     parts = [head, _libraries(document), "## In short\n", numbers.summary(), numbers.beside()]
+    parts += ["## Goals\n", _GOALS, numbers.goals(), "## Slower than a peer\n", numbers.slower()]
+    parts += [f"## Pictures\n\n{pictures}"] if pictures else []
     parts += [f"## {q.capitalize()}\n\n{numbers.question(q)}" for q in numbers.questions]
     for version in versions[1:]:
         other = _Numbers(document, version)
@@ -73,7 +80,19 @@ class _Numbers:
         asked = {cell["peer"] for cell in cells}
         self._base, *self._others = (peer for peer in document["peers"] if peer in asked)
         self._cells = {(c["question"], c["shape"], c["peer"]): c for c in cells}
-        self.questions = list(dict.fromkeys(c["question"] for c in cells))
+        names = [question.name for question in QUESTIONS.values()]
+        self.questions = sorted({c["question"] for c in cells}, key=names.index)
+        self._all = cells
+
+    def goals(self) -> str:
+        """Goal, figure and verdict."""
+        rows = [verdict.cells for verdict in verdicts(self._all)]
+        return _table(["", "goal", "figure", "verdict", "Vortex"], rows)
+
+    def slower(self) -> str:
+        """Every case in which pylance or Vortex is faster, smaller or leaner."""
+        rows = slower(self._all)
+        return _table(["question", "case", "peer", "÷"], rows, left=3) if rows else "None.\n"
 
     def summary(self) -> str:
         """Geometric means over the columns."""

@@ -73,9 +73,12 @@ def run(
         file_version: What the libraries write, for the cells.
     """
     for shape in shapes:
+        asked = [q for q in questions if q.shapes is None or shape.name in q.shapes]
+        if not asked:
+            continue
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
-            for cell in _run_shape(shape, questions, peers, settings, folder):
+            for cell in _run_shape(shape, asked, peers, settings, folder):
                 cell.file_version = file_version
                 yield cell
         finally:
@@ -94,11 +97,11 @@ def _run_shape(
         except Exception as error:
             problems[peer.name] = _say(error)
     for question in questions:
-        if question.shapes is None or shape.name in question.shapes:
-            cells = _ask(question, subjects, settings)
-            for name, problem in problems.items():
-                cells.append(Cell(shape.name, question.name, name, question.unit, problem=problem))
-            yield from cells
+        cells = _ask(question, subjects, settings)
+        for name, problem in problems.items():
+            row = question.case or shape.name
+            cells.append(Cell(row, question.name, name, question.unit, problem=problem))
+        yield from cells
 
 
 def prepare(peer: Peer, shape: Shape, table: pa.Table, folder: Path) -> Subject:
@@ -113,7 +116,9 @@ def prepare(peer: Peer, shape: Shape, table: pa.Table, folder: Path) -> Subject:
 def _ask(question: Question, subjects: list[Subject], settings: Settings) -> list[Cell]:
     cells, able = [], []
     for subject in subjects:
-        cell = Cell(subject.shape.name, question.name, subject.peer.name, question.unit)
+        cell = Cell(
+            question.case or subject.shape.name, question.name, subject.peer.name, question.unit
+        )
         cells.append(cell)
         try:
             cell.problem = None if question.check(subject) else "wrong values"

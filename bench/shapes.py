@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.real import documents, flights, lineitem
+
 __all__ = ["SHAPES", "Shape"]
 
 Random = np.random.Generator
@@ -37,12 +39,14 @@ class Shape:
         one_in: Of the rows asked for, how many this shape has (1 = all, 20 = every twentieth).
         oldest: The oldest version of the Lance file format that holds it: 0.1 has nulls only of
             strings and binary, 2.0 has no null structs.
+        in_all_versions: Whether it is measured in each version of the file format, or the first.
     """
 
     name: str
     make: Callable[[int, Random], pa.Array | pa.Table]
     one_in: int = 1
     oldest: str = "0.1"
+    in_all_versions: bool = True
 
     def table(self, rows: int, seed: int = 0) -> pa.Table:
         """Draws the table; at least one row."""
@@ -185,5 +189,8 @@ SHAPES: dict[str, Shape] = {
         Shape("list of struct", lists_of_structs, one_in=8, oldest="2.1"),
         Shape("mixed table", mixed, one_in=5, oldest="2.0"),
         Shape("1,000 columns", wide, one_in=500, oldest="2.0"),
+        Shape("lineitem", lineitem, in_all_versions=False),
+        Shape("flights", flights, one_in=3, in_all_versions=False),
+        Shape("documents", documents, one_in=250, in_all_versions=False),
     )
 }

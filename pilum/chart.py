@@ -45,12 +45,14 @@ class LineChart:
         x_name: Name of the x axis, whose values are above 0.
         y_name: Name of the y axis.
         series: The series; all together have at least one point.
+        y_is_logarithmic: Whether the y axis is logarithmic too; its values are then above 0.
     """
 
     title: str
     x_name: str
     y_name: str
     series: Sequence[Series]
+    y_is_logarithmic: bool = False
 
     def to_text(self, width: int = 64, height: int = 16) -> str:
         """Return lines of text; each point has a mark.
@@ -118,9 +120,10 @@ class LineChart:
             parts.append(_text(width - _RIGHT - 8, y, one.name, "end", color))
         return "\n".join([*parts, "</svg>\n"])
 
-    def _axes(self) -> tuple[_LogAxis, _Axis]:
+    def _axes(self) -> tuple[_LogAxis, _Axis | _LogAxis]:
         points = [point for one in self.series for point in one.points]
-        return _LogAxis.over(x for x, _ in points), _Axis.over(y for _, y in points)
+        kind = _LogAxis if self.y_is_logarithmic else _Axis
+        return _LogAxis.over(x for x, _ in points), kind.over(y for _, y in points)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class _LogAxis:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _text(x: float, y: float, text: str, anchor: str, color: str = "black") -> str:

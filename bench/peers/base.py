@@ -1,4 +1,4 @@
-"""What the bench asks of a library: five verbs over one table at one path.
+"""What the bench asks of a library: a few verbs over one table at one path.
 
 A library is imported when its adapter is made, so that a run without it needs no installation,
 and a process that measures memory holds only the library in question.
@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from bench.predicates import Predicate
 
 __all__ = ["LANCE_VERSIONS", "Peer"]
 
@@ -46,8 +48,20 @@ class Peer(ABC):
         """Writes a table to a path where nothing is yet (a file or a folder, as it likes)."""
 
     @abstractmethod
+    def write_stream(self, reader: pa.RecordBatchReader, path: Path) -> None:
+        """Writes a stream, without holding all of it, to a path where nothing is yet."""
+
+    @abstractmethod
     def open(self, path: Path) -> Any:
         """Opens what `write` made; the handle is what the other verbs take."""
+
+    def open_new(self, path: Path) -> Any:
+        """Opens without what earlier openings in this process have cached."""
+        return self.open(path)
+
+    @abstractmethod
+    def schema(self, handle: Any) -> pa.Schema:
+        """Returns names and types of the columns."""
 
     @abstractmethod
     def scan(self, handle: Any) -> pa.Table:
@@ -59,7 +73,17 @@ class Peer(ABC):
 
     @abstractmethod
     def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
-        """Reads some rows; `rows` ascends, without duplicates, as every library can serve it."""
+        """Reads some rows, in the given order, as often as they are listed."""
+
+    @abstractmethod
+    def filter(
+        self, handle: Any, predicate: Predicate, columns: list[str] | None, limit: int | None
+    ) -> pa.Table:
+        """Reads the rows that match, or as many of them as the limit says."""
+
+    @abstractmethod
+    def count(self, handle: Any, predicate: Predicate) -> int:
+        """Counts the rows that match."""
 
     def size(self, path: Path) -> int:
         """Bytes on disk of everything that `write` made."""

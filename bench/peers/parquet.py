@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.peers.base import Peer
+from bench.predicates import Predicate, to_arrow
 
 __all__ = ["Parquet"]
 
@@ -32,8 +33,16 @@ class Parquet(Peer):
     def write(self, table: pa.Table, path: Path) -> None:
         self.parquet.write_table(table, path)
 
+    def write_stream(self, reader: pa.RecordBatchReader, path: Path) -> None:
+        with self.parquet.ParquetWriter(path, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+
     def open(self, path: Path) -> Any:
         return self.dataset.dataset(path, format="parquet")
+
+    def schema(self, handle: Any) -> pa.Schema:
+        return handle.schema
 
     def scan(self, handle: Any) -> pa.Table:
         return self.parquet.read_table(handle.files[0])
@@ -44,3 +53,12 @@ class Parquet(Peer):
 
     def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
         return handle.take(rows)
+
+    def filter(
+        self, handle: Any, predicate: Predicate, columns: list[str] | None, limit: int | None
+    ) -> pa.Table:
+        scanner = handle.scanner(columns=columns, filter=to_arrow(predicate))
+        return scanner.to_table() if limit is None else scanner.head(limit)
+
+    def count(self, handle: Any, predicate: Predicate) -> int:
+        return int(handle.count_rows(filter=to_arrow(predicate)))

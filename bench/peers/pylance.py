@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.peers.base import LANCE_VERSIONS, Peer
+from bench.predicates import Predicate, to_sql
 
 __all__ = ["Pylance"]
 
@@ -40,8 +41,20 @@ class Pylance(Peer):
             table, str(path), data_storage_version=cast("Any", self.file_version)
         )
 
+    def write_stream(self, reader: pa.RecordBatchReader, path: Path) -> None:
+        self.module.write_dataset(
+            reader, str(path), data_storage_version=cast("Any", self.file_version)
+        )
+
     def open(self, path: Path) -> Any:
         return self.module.dataset(str(path))
+
+    def open_new(self, path: Path) -> Any:
+        session = cast("Any", self.module).Session()
+        return self.module.dataset(str(path), session=session)
+
+    def schema(self, handle: Any) -> pa.Schema:
+        return handle.schema
 
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_table()
@@ -51,3 +64,11 @@ class Pylance(Peer):
 
     def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
         return handle.take(rows)
+
+    def filter(
+        self, handle: Any, predicate: Predicate, columns: list[str] | None, limit: int | None
+    ) -> pa.Table:
+        return handle.to_table(columns=columns, filter=to_sql(predicate), limit=limit)
+
+    def count(self, handle: Any, predicate: Predicate) -> int:
+        return int(handle.count_rows(filter=to_sql(predicate)))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from bench.questions.base import Question, Subject
+from bench.questions.cold import ColdScan, ColdTake
+from bench.questions.filter import FILTER_QUESTIONS
 from bench.questions.memory import MEMORY_QUESTIONS
+from bench.questions.one_core import ScanOnOneCore
+from bench.questions.opening import Open
+from bench.questions.patterns import PATTERN_QUESTIONS
 from bench.questions.scan import Scan
 from bench.questions.size import Size
 from bench.questions.take import Take
@@ -12,14 +17,20 @@ from bench.questions.write import Write
 __all__ = ["QUESTIONS", "Question", "Subject"]
 
 QUESTIONS: dict[str, Question] = {
-    question.name: question
+    question.full_name: question
     for question in (
         Scan(),
+        ScanOnOneCore(),
         Take(1),
         Take(100),
         Take(1000),
+        *PATTERN_QUESTIONS,
+        *FILTER_QUESTIONS,
         Write(),
         Size(),
+        Open(),
+        ColdScan(),
+        ColdTake(100),
         *MEMORY_QUESTIONS,
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pyarrow as pa
 from bench.peers import Peer
 from bench.shapes import Shape
 
-__all__ = ["Question", "Subject", "same", "timed"]
+__all__ = ["Question", "Subject", "copied", "same", "timed"]
 
 T = TypeVar("T")
 
@@ -46,6 +47,7 @@ class Question(ABC):
 
     Attributes:
         name: As on the command line and in the report.
+        case: Its row of the report; "" for the name of the shape.
         unit: "s" or "bytes"; less is better in both.
         rounds: How many rounds are worth it, as a multiple of what was asked for; 0 is one round.
         shapes: The shapes it is asked of; None means all.
@@ -53,10 +55,16 @@ class Question(ABC):
     """
 
     name: str
+    case: str = ""
     unit: ClassVar[str] = "s"
     rounds: ClassVar[int] = 1
-    shapes: ClassVar[frozenset[str] | None] = None
+    shapes: frozenset[str] | None = None
     in_all_versions: ClassVar[bool] = True
+
+    @property
+    def full_name(self) -> str:
+        """The name with the case."""
+        return f"{self.name}: {self.case}" if self.case else self.name
 
     @abstractmethod
     def check(self, subject: Subject) -> bool:
@@ -76,6 +84,14 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
         return time.perf_counter() - start, result
     finally:
         gc.enable()
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """Copy what a library wrote, to files that nothing has open; return the copy."""
+    target = folder / "copy"
+    if path.is_dir():
+        return Path(shutil.copytree(path, target))
+    return Path(shutil.copy(path, target))
 
 
 def same(result: pa.Table, table: pa.Table) -> bool:
