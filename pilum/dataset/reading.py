@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from pilum.arguments import positions, require_count, require_row_ids, with_keywords
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.checked_scans import checked_scan
 from pilum.dataset.explain import LanceStats
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.projection import Columns, taken
-from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
+from pilum.dataset.scan import Filter, MoreScanKeywords, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
@@ -131,12 +132,12 @@ class Reading(DatasetBase):
         return self._with_defaults(keywords) if self._scan_defaults else keywords
 
     def _scanner(self, keywords: ScanKeywords) -> LanceScanner:
-        wanted = Scan.of(self._snapshot, keywords)
+        wanted, schema = checked_scan(self._snapshot, keywords)
         if keywords.get("nearest") is not None:
             from pilum.dataset.prepared import remember  # few processes search
 
             remember(self._snapshot, keywords, wanted)
-        return LanceScanner(self._snapshot, wanted)
+        return LanceScanner(self._snapshot, wanted, schema)
 
     def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:
         """Return keywords in which those that are not given have the defaults of the dataset."""
@@ -424,9 +425,7 @@ class Reading(DatasetBase):
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
-        return LanceScanner(
-            self._snapshot, Scan.of(self._snapshot, ScanKeywords(filter=filter))
-        ).count_rows()
+        return self._scanner(ScanKeywords(filter=filter)).count_rows()
 
     def sql(self, sql: str) -> NoReturn:
         """Raise UnsupportedFeatureError: SQL queries are not supported.

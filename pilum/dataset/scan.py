@@ -264,11 +264,14 @@ def _require_valid(given: Mapping[str, Any]) -> None:
 def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None) -> ScanOptions:
     names = ("filter", "limit", "offset", "batch_size", "fragments")
     filter, limit, offset, batch_size, fragments = map(given.get, names)
-    scope = snapshot.scope
-    if search is not None and not search.is_prefilter:
-        scope = scope_of(search.scope(snapshot.described.arrow))
+    bound = None
+    if filter is not None:
+        scope = snapshot.scope
+        if search is not None and not search.is_prefilter:
+            scope = scope_of(search.scope(snapshot.described.arrow))
+        bound = scope.bind(filter)
     return ScanOptions(
-        filter=None if filter is None else scope.bind(filter),
+        filter=bound,
         limit=optional_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
         batch_size=optional_count("batch_size", batch_size, 1),

@@ -49,11 +49,11 @@ class LanceScanner:
     libraries as an Arrow stream.
     """
 
-    def __init__(self, snapshot: Snapshot, wanted: Scan) -> None:
+    def __init__(self, snapshot: Snapshot, wanted: Scan, stored: pa.Schema | None = None) -> None:
         self._snapshot = snapshot
         self._scan = wanted
         self._source = undeleted(snapshot) if wanted.with_deleted else snapshot
-        stored = wanted.schema(snapshot)
+        stored = wanted.schema(snapshot) if stored is None else stored
         self._stored = with_nullable_ids(stored) if wanted.with_deleted else stored
         self._schema = given_schema(self._stored) if snapshot.schema.has_marks else self._stored
         self._options = self._read_options()

@@ -77,17 +77,15 @@ class _Field:
         self._parts = [*column.parts, *([] if column.flat is None else [column.flat])]
         partitions = column.partitions
         self._words: Words = analysed(MatchQuery(text, name), column.analyzer, partitions)
-        self.texts: list[str] = self._words.texts.to_pylist()
+        self.texts = self._words.texts
         self._ids = [self._words.ids(one) for one in partitions]
-        counts = [one.frequencies(ids) for one, ids in zip(partitions, self._ids, strict=True)]
-        df = np.sum(counts, axis=0) if counts else np.zeros(len(self.texts), np.int64)
-        self._df = dict(zip(self.texts, np.asarray(df).tolist(), strict=True))
+        self._df = dict(zip(self.texts, self._words.frequencies(partitions), strict=True))
         self.num_documents = sum(one.statistics.num_documents for one in partitions)
         self.num_tokens = sum(one.statistics.num_tokens for one in partitions)
 
     def df(self, text: str) -> int:
         """Return how many documents contain a word."""
-        return int(self._df.get(text, 0))
+        return self._df.get(text, 0)
 
     def occurrences(self, text: str) -> tuple[Addresses, NDArray[np.float32]]:
         """Return the rows that contain a word, and its frequencies times the weight."""
@@ -95,7 +93,7 @@ class _Field:
             return np.empty(0, np.uint64), np.empty(0, np.float32)
         word = self.texts.index(text)
         found = [
-            _in_part(part, int(ids[word])) for part, ids in zip(self._parts, self._ids, strict=True)
+            _in_part(part, ids[word]) for part, ids in zip(self._parts, self._ids, strict=True)
         ]
         references = np.concatenate([np.empty(0, np.uint64), *(at for at, _ in found)])
         frequencies = np.concatenate([np.empty(0, np.float32), *(many for _, many in found)])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
@@ -60,9 +59,7 @@ class InvertedIndex(Index):
         wanted = self._wanted(query)
         if wanted is None:
             return None
-        tokens = pa.array(wanted, pa.large_utf8())
-        counts = (part.frequencies(part.find(tokens)).min() for part in self.partitions)
-        return sum(int(count) for count in counts)
+        return sum(min(part.frequencies(part.ids(wanted))) for part in self.partitions)
 
     def _wanted(self, query: Query) -> list[str] | None:
         """Return the tokens of all rows that contain words; None if this is not known.
@@ -90,22 +87,27 @@ class InvertedIndex(Index):
         for partition in self.partitions:
             partition.prewarm()
 
-    def parts(self, allowed: RowSet | None = None) -> list[SearchPart]:
+    def parts(
+        self,
+        allowed: RowSet | None = None,
+        locate: Callable[[Addresses], Addresses] | None = None,
+    ) -> list[SearchPart]:
         """Return what is searched.
 
         Args:
             allowed: The rows that may be found, as the segment refers to them; None for all.
+            locate: Converts row references to those of the result; None if they are the same.
         """
-        return [SearchPart(partition, allowed) for partition in self.partitions]
+        return [SearchPart(partition, allowed, locate) for partition in self.partitions]
 
 
 def _rows_with(partition: Partition, tokens: list[str]) -> Addresses:
     """Return the row references of the documents that contain all tokens."""
-    ids = partition.find(pa.array(tokens, pa.large_utf8()))
-    if (ids < 0).any():
+    ids = partition.ids(tokens)
+    if min(ids) < 0:
         return np.empty(0, np.uint64)
     statistics = partition.statistics
-    postings = partition.postings(ids.tolist(), statistics)
+    postings = partition.postings(ids, statistics)
     clauses = [Clause.token(posting, 1.0) for posting in postings]
     clause = Clause.all(clauses) if len(clauses) > 1 else clauses[0]
     numbers, _ = clause.search(partition.norms(statistics), None, None, -np.inf)

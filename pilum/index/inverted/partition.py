@@ -179,26 +179,25 @@ class Partition:
                 self._norms = {statistics: norms}
         return norms
 
-    def find(self, tokens: pa.Array) -> NDArray[np.int64]:
-        """Return the ids of tokens; -1 for those that no document contains.
+    def ids(self, tokens: Sequence[str]) -> list[int]:
+        """Return the ids of a few tokens; -1 for those that no document contains.
 
         Raises:
             CorruptFileError: If the index is damaged.
         """
-        ids = np.asarray(self.tokens.find(tokens))
-        known = ids[ids >= 0]
-        if len(known) and int(known.max()) >= len(self.rows.lengths):
-            raise CorruptFileError(
-                f"token {int(known.max())} of {len(self.rows.lengths)} posting lists", self.path
-            )
-        ids[ids >= 0] = np.where(self.rows.lengths[known] > 0, known, -1)
-        return ids
+        lengths = self.rows.lengths
+        found = self.tokens.ids(tokens)
+        for place, id in enumerate(found):
+            if id >= len(lengths):
+                raise CorruptFileError(f"token {id} of {len(lengths)} posting lists", self.path)
+            if id >= 0 and lengths[id] == 0:
+                found[place] = -1
+        return found
 
-    def frequencies(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def frequencies(self, ids: Sequence[int]) -> list[int]:
         """Return how many documents contain each token, by its id; 0 for the id -1."""
-        counts = np.zeros(len(ids), np.int64)
-        counts[ids >= 0] = self.rows.lengths[ids[ids >= 0]]
-        return counts
+        lengths = self.rows.lengths
+        return [int(lengths[id]) if id >= 0 else 0 for id in ids]
 
     def postings(
         self, ids: Sequence[int], statistics: Statistics, *, with_positions: bool = False

@@ -162,7 +162,7 @@ class _Clauses:
     def _match(self, query: MatchQuery, partition: Partition) -> Clause | None:
         words, idf = self._words(query)
         needs_all = query.operator is FullTextOperator.AND
-        ids = words.ids(partition).tolist()
+        ids = words.ids(partition)
         # The scores of alternatives are added in the order of their ids, as the reference does.
         groups = [
             sorted((word for word in group if ids[word] >= 0), key=ids.__getitem__)
@@ -186,7 +186,7 @@ class _Clauses:
                 "with with_position=True"
             )
         words, idf = self._words(query)
-        ids = words.ids(partition).tolist()
+        ids = words.ids(partition)
         if not ids or min(ids) < 0:
             return None
         wanted = [ids[word] for word, _ in words.sequence]

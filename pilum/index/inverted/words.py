@@ -12,12 +12,8 @@ and their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from pilum.index.inverted.partition import Partition, Statistics
 from pilum.index.inverted.queries import MatchQuery, PhraseQuery
@@ -59,26 +55,31 @@ class Words:
         sequence: The words of a phrase in order, with their positions.
     """
 
-    texts: pa.Array
+    texts: Sequence[str]
     groups: Sequence[Sequence[int]]
     positions: Sequence[int]
     sequence: Sequence[tuple[int, int]]
-    _found: dict[Partition, NDArray[np.int64]] = field(default_factory=dict)
+    _found: dict[Partition, list[int]] = field(default_factory=dict)
 
-    def ids(self, partition: Partition) -> NDArray[np.int64]:
+    def ids(self, partition: Partition) -> list[int]:
         """Return the id of each word in a partition; -1 if it does not contain the word."""
         found = self._found.get(partition)
         if found is None:
-            found = self._found[partition] = partition.find(self.texts)
+            found = self._found[partition] = partition.ids(self.texts)
         return found
+
+    def frequencies(self, partitions: Sequence[Partition]) -> list[int]:
+        """Return how many documents of partitions contain each word."""
+        if not partitions:
+            return [0] * len(self.texts)
+        counts = [partition.frequencies(self.ids(partition)) for partition in partitions]
+        return counts[0] if len(counts) == 1 else [sum(own) for own in zip(*counts, strict=True)]
 
     def idf(self, scope: Scope) -> list[float]:
         """Return the idf of each word."""
-        counts = np.zeros(len(self.texts), np.int64)
-        for partition in scope.counted:
-            counts += partition.frequencies(self.ids(partition))
         total = scope.statistics.num_documents
-        return [bm25_idf(total, min(count, total)) for count in counts.tolist()]
+        counts = self.frequencies(scope.counted)
+        return [bm25_idf(total, min(count, total)) for count in counts]
 
 
 def analysed(
@@ -97,20 +98,19 @@ def analysed(
     """
     if isinstance(query, MatchQuery) and query.fuzziness:
         return _similar(query, query.fuzziness, analyzer, partitions)
-    found = analyzer.query(query.query)
-    return _words(found.tokens.to_pylist(), found.positions.tolist())
+    return _words(analyzer.words(query.query))
 
 
-def _words(tokens: Sequence[str], positions: Sequence[int]) -> Words:
+def _words(tokens: Iterable[tuple[str, int]]) -> Words:
     texts: dict[str, int] = {}
     groups: dict[int, dict[int, None]] = {}
     sequence = []
-    for token, position in zip(tokens, positions, strict=True):
+    for token, position in tokens:
         word = texts.setdefault(token, len(texts))
         groups.setdefault(position, {})[word] = None
         sequence.append((word, position))
     return Words(
-        pa.array(list(texts), pa.large_utf8()),
+        list(texts),
         [list(group) for group in groups.values()],
         list(groups),
         sequence,
@@ -130,13 +130,11 @@ def _similar(
         for group, end in zip(similar, ends, strict=True):
             group.update(texts[start:end])
             start = end
-    texts, positions, left = [], [], query.max_expansions
+    chosen: list[tuple[str, int]] = []
     for group, position in zip(similar, found.positions.tolist(), strict=True):
-        chosen = sorted(group, key=str.encode)[:left]
-        left -= len(chosen)
-        texts += chosen
-        positions += [position] * len(chosen)
-    made = _words(texts, positions)
+        left = query.max_expansions - len(chosen)
+        chosen += [(text, position) for text in sorted(group, key=str.encode)[:left]]
+    made = _words(chosen)
     missing = [position for position in found.positions.tolist() if position not in made.positions]
     groups = [*made.groups, *([] for _ in missing)]
     return Words(made.texts, groups, [*made.positions, *missing], made.sequence)

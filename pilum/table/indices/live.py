@@ -84,10 +84,8 @@ def live_rows(segment: OpenSegment, references: AllReferences) -> RowSet | None:
 
     The result is kept in the session.
     """
-    snapshot = segment.snapshot
-    manifest, cache = snapshot.manifest, snapshot.session.indices
-    place = (manifest.version, manifest.transaction_file, segment.segment.entry.uuid)
-    key = (live_rows, snapshot.store.identity, *place)
+    cache = segment.snapshot.session.indices
+    key = live_rows, segment.version_key
     found: tuple[RowSet | None] | None = cache.get(key)
     if found is None:
         rows = _live_rows(segment, references)

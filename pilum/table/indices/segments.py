@@ -50,6 +50,7 @@ __all__ = [
     "UNREADABLE",
     "OpenSegment",
     "Segment",
+    "are_all_open",
     "folder_of",
     "located",
     "named_segments",
@@ -177,6 +178,12 @@ class OpenSegment:
     def _key(self) -> tuple[object, ...]:
         message = self.segment.entry.message
         return Index, self.snapshot.store.identity, message.base_id, message.uuid.uuid
+
+    @cached_property
+    def version_key(self) -> tuple[object, ...]:
+        """A key of the segment and of the version, for what depends on both."""
+        manifest = self.snapshot.manifest
+        return *self._key, manifest.version, manifest.transaction_file
 
     @property
     def name(self) -> str:
@@ -363,6 +370,11 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     if len(found) == len(wanted):
         snapshot.prepared.put(key, found, 1)
     return found
+
+
+def are_all_open(snapshot: Snapshot, path: str) -> bool:
+    """Return whether `open_segments` left out no segment of a field, the last time."""
+    return snapshot.prepared.get((open_segments, path)) is not None
 
 
 def open_segment(snapshot: Snapshot, segment: Segment) -> OpenSegment:

@@ -42,7 +42,7 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
 from pilum.table.indices.rows import existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search
-from pilum.table.indices.segments import OpenSegment, open_segments, segments
+from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments, segments
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -105,6 +105,19 @@ def _elements(hits: Hits) -> pa.Array:
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """The segments and fragments that a search of a column reads.
+
+    Attributes:
+        segments: The segments of its index.
+        rest: The fragments that none of them covers, which are scanned.
+    """
+
+    segments: Sequence[OpenSegment]
+    rest: BitMap
+
+
 @dataclass
 class _Search:
     """One search of a version."""
@@ -120,7 +133,8 @@ class _Search:
         most = None if options.limit is None else options.limit + options.offset
         columns = {name: self._column(name, query) for name in query.columns_of()}
         found = search(columns, query, most)
-        found = found.take(np.arange(len(found))[options.offset :])
+        if options.offset:
+            found = found.take(np.arange(len(found))[options.offset :])
         if self.wanted.is_prefilter or (options.filter is None and self.wanted.among is None):
             return found
         rows = Found(found.references, partial(_column, found))
@@ -152,50 +166,76 @@ class _Search:
         return list(dict.fromkeys(path for path in paths if path is not None))
 
     def _column(self, path: str, query: FullTextQuery) -> TextColumn:
-        column = indexed_column(self.snapshot, path)
-        try:
-            INVERTED.require_supported(path, column.arrow.type)
-        except UnsupportedTypeError as error:
-            raise UnsupportedTypeError(f"full_text_query: {error}") from None
         own = [leaf for leaf in leaves(query) if path in leaf.columns_of()]
-        elements = _wants_elements(path, column.arrow.type, own)
-        needs_positions = any(isinstance(leaf, PhraseQuery) for leaf in own)
-        used = self._segments(path, needs_positions=needs_positions, wants_elements=elements)
-        if used:
-            analyzer, parameters = used[0][1].analyzer, used[0][1].parameters
+        source = self._source(path, own)
+        parts: list[SearchPart] = []
+        used: InvertedIndex | None = None
+        for segment in source.segments:
+            index = segment.index
+            assert isinstance(index, InvertedIndex)
+            used = used or index
+            parts += self._parts(segment, index)
+        if used is not None and (not source.rest or self.use.only_covered):
+            return TextColumn(used.analyzer, parts)
+        if used is not None:
+            analyzer, parameters = used.analyzer, used.parameters
         else:
+            elements = _wants_elements(path, self._type_of(path), own)
             parameters = InvertedParameters.from_keywords(_PLAIN)
             parameters = replace(parameters, list_elements=bool(elements))
             analyzer = Analyzer(parameters)
-        parts = [part for segment, index in used for part in self._parts(segment, index)]
-        covered: BitMap = BitMap().union(*(segment.fragments for segment, _ in used))
-        rest = self._fragments - covered
-        if not rest or (self.use.only_covered and used):
+        if not source.rest:
             return TextColumn(analyzer, parts)
         flat = flat_partition(
-            self._flat_documents(path, rest, parameters),
+            self._flat_documents(path, source.rest, parameters),
             analyzer,
             tokens_of(query, path, analyzer),
             rounds_lengths=parameters.block_size == 256,
         )
         return TextColumn(analyzer, parts, SearchPart(flat))
 
+    def _source(self, path: str, queries: Sequence[FullTextQuery]) -> _Source:
+        """Return what to read for queries of a column, which the version remembers."""
+        kinds = frozenset(map(_kind_of, queries))
+        key = _Source, path, kinds, self.use, self.options.fragment_ids
+        found: _Source | None = self.snapshot.prepared.get(key)
+        if found is None:
+            elements = _wants_elements(path, self._type_of(path), queries)
+            needs_positions = any(isinstance(query, PhraseQuery) for query in queries)
+            segments = self._segments(
+                path, needs_positions=needs_positions, wants_elements=elements
+            )
+            covered: BitMap = BitMap().union(*(segment.fragments for segment in segments))
+            found = _Source(segments, self._fragments - covered)
+            if are_all_open(self.snapshot, path):
+                self.snapshot.prepared.put(key, found, 1)
+        return found
+
+    def _type_of(self, path: str) -> pa.DataType:
+        column = indexed_column(self.snapshot, path)
+        try:
+            INVERTED.require_supported(path, column.arrow.type)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(f"full_text_query: {error}") from None
+        return column.arrow.type
+
     def _segments(
         self, path: str, *, needs_positions: bool, wants_elements: bool | None
-    ) -> list[tuple[OpenSegment, InvertedIndex]]:
+    ) -> Sequence[OpenSegment]:
         """Return the segments of one index: the first, or the first that has positions.
 
         Its documents are rows or elements of lists, as the query says.
         """
-        by_name: dict[str, list[tuple[OpenSegment, InvertedIndex]]] = {}
+        by_name: dict[str, list[OpenSegment]] = {}
+        parameters: dict[str, InvertedParameters] = {}
         for segment in open_segments(self.snapshot, path):
             is_wanted = self.use.segments is None or segment.segment.entry.uuid in self.use.segments
-            if isinstance(segment.index, InvertedIndex) and is_wanted:
-                by_name.setdefault(segment.name, []).append((segment, segment.index))
+            index = segment.index
+            if isinstance(index, InvertedIndex) and is_wanted:
+                by_name.setdefault(segment.name, []).append(segment)
+                parameters.setdefault(segment.name, index.parameters)
         groups = [
-            one
-            for one in by_name.values()
-            if wants_elements in {None, one[0][1].parameters.list_elements}
+            name for name in by_name if wants_elements in {None, parameters[name].list_elements}
         ]
         if by_name and not groups:
             wanted = DocumentGranularity.LIST_ELEMENT if wants_elements else DocumentGranularity.ROW
@@ -204,15 +244,13 @@ class _Search:
                 f"{wanted.value!r}, but those of the index {next(iter(by_name))!r} are others; "
                 "leave document_granularity out, or create an index with it"
             )
-        suited = [
-            one for one in groups if one[0][1].parameters.with_position or not needs_positions
-        ]
-        return next(iter(suited or groups), [])
+        suited = [name for name in groups if parameters[name].with_position or not needs_positions]
+        return by_name[(suited or groups)[0]] if groups else []
 
     def _parts(self, segment: OpenSegment, index: InvertedIndex) -> list[SearchPart]:
         allowed = allowed_rows(segment, lambda: index.references, self._matching)
         locate = None if is_plain(segment) else lambda rows: segment.addresses(rows)[0]
-        return [replace(part, locate=locate) for part in index.parts(allowed)]
+        return index.parts(allowed, locate)
 
     @cached_property
     def _fragments(self) -> BitMap:
@@ -238,6 +276,13 @@ class _Search:
         for batch in scan(self.snapshot, options):
             rows = pa.RecordBatch.from_arrays(batch.columns, names=[VALUE, REFERENCE])
             yield from documents_of(rows, list_elements=parameters.list_elements)
+
+
+def _kind_of(query: FullTextQuery) -> tuple[bool, DocumentGranularity | None]:
+    """Return what the choice of an index depends on."""
+    if isinstance(query, MatchQuery | PhraseQuery):
+        return isinstance(query, PhraseQuery), query.document_granularity
+    return False, None
 
 
 def _wants_elements(path: str, kind: pa.DataType, queries: Sequence[FullTextQuery]) -> bool | None:

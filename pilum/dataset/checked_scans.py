@@ -1,0 +1,91 @@
+"""Checked scans, which a version remembers by their keywords.
+
+    to_table(filter="id = 5", columns=["a"])    keywords ──▶ key ──▶ the scan, checked earlier
+    full_text_query="quick fox", limit=9        the other keywords ──▶ the scan, with this query
+
+Only keywords of plain values are remembered. A filter that may name the present moment is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pilum.dataset.scan import Scan, ScanKeywords
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["checked_scan"]
+
+_PLAIN = frozenset({str, int, float, bool})
+"""Types of values that are remembered."""
+
+_LONG = 1024
+"""Texts of more characters are not remembered."""
+
+_SCORE = "_score"
+
+
+def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.Schema]:
+    """Return the scan of some keywords, and the schema of its batches.
+
+    Raises:
+        As `LanceDataset.scanner`.
+    """
+    key = _key(keywords)
+    known: tuple[Scan, pa.Schema] | None = None if key is None else snapshot.prepared.get(key)
+    if known is None:
+        wanted = Scan.of(snapshot, keywords)
+        known = wanted, wanted.schema(snapshot)
+        if key is not None and _lasts(wanted):
+            snapshot.prepared.put(key, known, 1)
+        return known
+    query = keywords.get("full_text_query")
+    if query is None:
+        return known
+    from pilum.dataset.full_text import text_search  # few processes search
+
+    wanted, schema = known
+    assert wanted.search is not None
+    search = text_search(query, is_prefilter=wanted.search.is_prefilter)
+    return replace(wanted, search=search), schema
+
+
+def _key(keywords: Mapping[str, object]) -> tuple[object, ...] | None:
+    """Return what identifies keywords, except the text of a query; None if there is nothing.
+
+    Values that are equal may differ in their type, and then only one of them may be valid. A
+    missing score is warned of each time.
+    """
+    parts: list[object] = [Scan]
+    for name, value in keywords.items():
+        if value is None:
+            continue
+        if name == "columns":
+            if type(value) is not list:
+                return None
+            for column in value:
+                if type(column) is not str:
+                    return None
+            parts.append(tuple(value))
+        elif name == "full_text_query":
+            columns = keywords.get("columns")
+            if isinstance(columns, list) and _SCORE not in columns:
+                return None
+            parts.append(name)
+        elif type(value) not in _PLAIN or (type(value) is str and len(value) > _LONG):
+            return None
+        else:
+            parts.append((name, type(value), value))
+    return tuple(parts)
+
+
+def _lasts(wanted: Scan) -> bool:
+    """Return whether the text of the filter means the same at any time."""
+    filter = wanted.options.filter
+    if filter is None:
+        return True
+    from pilum.expressions.filter import SqlFilter  # many processes use no filter
+
+    return isinstance(filter, SqlFilter) and filter.is_lasting
