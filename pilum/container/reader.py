@@ -237,7 +237,7 @@ class _FileSchema:
     def elements(self) -> list[int]:
         """The number of elements per row of each column."""
         paths = (path for field in self.schema.fields for path in field.leaf_paths())
-        return [elements_per_row(path) for path in paths]
+        return [elements_per_row(path) if len(path) > 1 else 1 for path in paths]
 
 
 def _described(data: bytes) -> tuple[int, bytes]:

@@ -108,6 +108,7 @@ class FileOptions:
 
 _DEFAULTS = FileOptions()
 
+_EASY = {None, "none"}
 _TEXT = {"string", "large_string", "binary", "large_binary"}
 OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
@@ -161,12 +162,12 @@ class _ColumnWriter:
     def __init__(self, path: LeafPath, page_bytes: int, defaults: EncodingOptions) -> None:
         self.path = path
         self.leaf = path[-1]
-        self.elements = elements_per_row(path)
+        self.elements = elements_per_row(path) if len(path) > 1 else 1
         self.options = defaults
         if path[0].metadata or self.leaf.metadata:
             fields = [(field.name, field.metadata) for field in path]
             self.options = EncodingOptions.of_field(fields, defaults)
-        self.is_hard = bool(self.options.general) or self.leaf.logical_type in _TEXT
+        self.is_hard = self.options.compression not in _EASY or self.leaf.logical_type in _TEXT
         self.waiting = Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
@@ -270,7 +271,8 @@ class ContainerWriter(ABC):
     def finish(self) -> WrittenFile:
         """Write the remaining rows and the end of the file, then finish the sink."""
         ids, metadata = self._flush()
-        self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
+        schema = in_files(self._schema) if self._schema.has_marks else self._schema
+        self._body.end(schema, self._num_rows, metadata, self._version)
         finish_new(self._sink)
         size, numbers = self._sink.position, tuple(range(len(ids)))
         return WrittenFile(self._num_rows, size, tuple(ids), numbers, self._version)
@@ -310,9 +312,10 @@ class FileWriter(ContainerWriter):
         super().__init__(sink, schema, version, options, sidecars)
         self._on_page = on_page
         page_bytes = options.page_bytes(len(schema.fields))
+        stored = described(schema) if schema.has_marks else schema
         self._columns = [
             [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
-            for field in described(schema).fields
+            for field in stored.fields
         ]
         self._encoding = InOrder(self._write_pages)
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from pilum.arguments import optional_count
 from pilum.arrays import without_nulls
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_operation
+from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.projection import computed, null_columns
 from pilum.dataset.udf import Computation
@@ -24,12 +23,12 @@ from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.storage.local import durable_at_commit
 from pilum.table.changes.add_columns import add_columns, add_null_columns, cast_columns
+from pilum.table.changes.join import Spool
 from pilum.table.changes.joined_columns import Join
 from pilum.table.changes.schema_changes import Alteration, altered, find_path, without
 from pilum.table.commit.operations.project import Project
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.write.spool import Spool
 
 __all__ = ["AlterColumn", "ColumnChanges"]
 

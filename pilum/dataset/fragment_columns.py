@@ -21,11 +21,11 @@ from pilum.dataset.udf import BatchUDF, Computation, Function
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import add_columns
+from pilum.table.changes.join import Spool
 from pilum.table.changes.joined_columns import Join, updated_columns
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.write.spool import Spool
 
 __all__ = ["FragmentColumns"]
 

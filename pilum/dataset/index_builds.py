@@ -22,8 +22,7 @@ from uuid import UUID, uuid4
 from pyroaring import BitMap
 
 from pilum.arguments import require_count
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_operation
+from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.index_forms import IndexConfig, IndexProgress
 from pilum.dataset.metadata import Index
 from pilum.dataset.vector_arguments import vector_keywords

@@ -15,8 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from pilum.arguments import with_keywords
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_operation
+from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.explain import LanceStats
 from pilum.dataset.index_forms import (
     IndexDescription,

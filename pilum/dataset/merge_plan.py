@@ -17,7 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pilum.arrays import storage_type
-from pilum.dataset.commits import Retries
+from pilum.dataset.base import Retries
 from pilum.dataset.projection import bind_values
 from pilum.dataset.scan import Filter
 from pilum.errors import (
@@ -39,6 +39,8 @@ from pilum.table.read.snapshot import Snapshot
 __all__ = ["MergeClauses", "MergePlan", "explained_merge"]
 
 _META = [pa.field(ROW_ID, pa.uint64()), pa.field(ROW_ADDRESS, pa.uint64())]
+
+_RETRIES = Retries()
 
 _MATCHED = {
     Matched.LEFT: "DoNothing",
@@ -114,7 +116,8 @@ class MergePlan:
     def _source_fields(self, snapshot: Snapshot, source: pa.Schema) -> list[pa.Field]:
         """Return the fields of the source, with the types of the table where they are written."""
         known = snapshot.described.arrow
-        blobs = {field.name for field in snapshot.schema.fields if has_blobs(field)}
+        marked = snapshot.schema.fields if snapshot.schema.has_marks else ()
+        blobs = {one.name for one in marked if has_blobs(one)}
         return [
             known.field(field.name)
             if self.takes_all and field.name in known.names and field.name not in blobs
@@ -128,7 +131,7 @@ class MergeClauses:
 
     def __init__(self, schema: Schema, on: str | Iterable[str] | None = None) -> None:
         self._plan = MergePlan(tuple(_key(schema, name) for name in _keys(schema, on)))
-        self._retries = Retries()
+        self._retries = _RETRIES
         self._idempotency_key: JobKey | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:

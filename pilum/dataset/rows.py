@@ -11,8 +11,7 @@ from typing import Any, Literal, NoReturn, TypedDict
 
 import pyarrow as pa
 
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import Retries, commit_change, commit_once
+from pilum.dataset.base import DatasetBase, Retries, commit_change, commit_once
 from pilum.dataset.forms import Transaction
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.merge_plan import MergeClauses, explained_merge
@@ -21,6 +20,7 @@ from pilum.dataset.scan import Filter
 from pilum.dataset.write import require_version
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
+from pilum.table.changes.join import Spool
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.changes.row_changes import delete_rows, matching_rows, update_rows
 from pilum.table.commit import transaction
@@ -29,7 +29,6 @@ from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.blob_inputs import with_all_members, with_blobs_v2
 from pilum.table.write.sidecars import discard_file
-from pilum.table.write.spool import Spool
 
 __all__ = [
     "DeleteResult",

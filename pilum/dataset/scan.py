@@ -28,6 +28,7 @@ from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.dataset.search_filters import ScanFilter
+    from pilum.expressions.binding import Scope
     from pilum.table.indices.searches import Search
 
 __all__ = [
@@ -178,14 +179,7 @@ class Scan:
         _split_filter(given)
         search = _search(snapshot, given)
         options = _options(snapshot, given, search)
-        shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
-        names, projection = None, None
-        if search is not None:
-            from pilum.dataset.searches import projected
-
-            names, projection = projected(given.get("columns"), shown.arrow, search, given)
-        else:
-            names, projection = project(given.get("columns"), shown.arrow)
+        names, projection = _projected(snapshot, given, options, search)
         if projection:
             meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
             kept = tuple(name for name, wanted in meta.items() if wanted)
@@ -261,17 +255,26 @@ def _require_valid(given: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"blob_handling: expected one of {known}, found {blobs!r}")
 
 
+def _projected(
+    snapshot: Snapshot, given: Mapping[str, Any], options: ScanOptions, search: Search | None
+) -> tuple[tuple[str, ...] | None, Projection | None]:
+    """Return what to read for the requested columns, and what to compute from it."""
+    columns = given.get("columns")
+    if columns is None and search is None:
+        return None, None
+    shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+    if search is None:
+        return project(columns, shown.arrow)
+    from pilum.dataset.searches import projected
+
+    return projected(columns, shown.arrow, search, given)
+
+
 def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None) -> ScanOptions:
     names = ("filter", "limit", "offset", "batch_size", "fragments")
     filter, limit, offset, batch_size, fragments = map(given.get, names)
-    bound = None
-    if filter is not None:
-        scope = snapshot.scope
-        if search is not None and not search.is_prefilter:
-            scope = scope_of(search.scope(snapshot.described.arrow))
-        bound = scope.bind(filter)
     return ScanOptions(
-        filter=bound,
+        filter=None if filter is None else _scope(snapshot, search).bind(filter),
         limit=optional_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
         batch_size=optional_count("batch_size", batch_size, 1),
@@ -280,6 +283,13 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None
         fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),
         with_payloads=given.get("blob_handling") == "all_binary",
     )
+
+
+def _scope(snapshot: Snapshot, search: Search | None) -> Scope:
+    """Return the columns that the filter may name; one after a search sees its columns too."""
+    if search is None or search.is_prefilter:
+        return snapshot.scope
+    return scope_of(search.scope(snapshot.described.arrow))
 
 
 def _search(snapshot: Snapshot, given: Mapping[str, Any]) -> Search | None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pilum.arguments import require_texts
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_operation, properties_of
+from pilum.dataset.base import DatasetBase, commit_operation, properties_of
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
 from pilum.table.commit.operations.update_bases import UpdateBases

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import pyarrow as pa
 
 from pilum.arguments import optional_count, require_count, with_keywords
-from pilum.dataset.base import DatasetBase
+from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.cleanup import (
     CLEANUP_DEFAULTS,
     CleanupExplanation,
@@ -19,7 +19,6 @@ from pilum.dataset.cleanup import (
     explained_cleanup,
     planned_cleanup,
 )
-from pilum.dataset.commits import commit_operation
 from pilum.dataset.files import all_files, tracked_files
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError, PilumError
 from pilum.storage.open import Location

@@ -8,8 +8,7 @@ from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
 from pilum.arguments import require_count
-from pilum.dataset.base import DatasetBase, store_of
-from pilum.dataset.commits import publish
+from pilum.dataset.base import DatasetBase, publish, store_of
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
 from pilum.dataset.refs import Branches, Tags

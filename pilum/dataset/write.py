@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
-from pilum.dataset.commits import properties_of, publish, snapshot_of_job
+from pilum.dataset.base import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit
 from pilum.encodings.options import EncodingOptions

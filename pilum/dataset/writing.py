@@ -9,8 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from pilum.arguments import require_count, require_known, with_keywords
-from pilum.dataset.base import DatasetBase, options_of, store_of
-from pilum.dataset.commits import properties_of
+from pilum.dataset.base import DatasetBase, options_of, properties_of, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation
@@ -20,10 +19,10 @@ from pilum.storage.base import Store
 from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import Overwrite
-from pilum.table.commit.publish import commit_detached
+from pilum.table.commit.publish import commit, commit_detached
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
 
 if TYPE_CHECKING:
@@ -133,9 +132,10 @@ class Writing(DatasetBase):
             manifest = commit_detached(store, wanted)
         else:
             scheme = NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2
-            manifest = commit_and_clean_up(
+            manifest = commit(
                 store, wanted, attempts=max(attempts, 1), timeout_seconds=seconds, scheme=scheme
             )
+            clean_up_if_due(store, manifest)
         options = options_of(base_uri, storage_options)
         return cls.pinned(location, options, Snapshot(store, manifest))
 

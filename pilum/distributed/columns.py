@@ -34,10 +34,11 @@ from pilum.table.changes.add_columns import add_null_columns, merge_of
 from pilum.table.commit.jobs import JOB_PROPERTY, Job
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
+from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions.open import open_table
 
 __all__ = ["ColumnValues", "compute_columns"]
@@ -323,7 +324,9 @@ class _Run:
 def _commit(snapshot: Snapshot, operation: Operation, job: Job | None) -> int:
     key = {} if job is None else {JOB_PROPERTY: job.property()}
     transaction = Transaction(snapshot.manifest.version, operation, str(uuid4()), properties=key)
-    return commit_and_clean_up(snapshot.store, transaction).version
+    manifest = commit(snapshot.store, transaction)
+    clean_up_if_due(snapshot.store, manifest)
+    return manifest.version
 
 
 def _plan(snapshot: Snapshot) -> Plan:

@@ -28,7 +28,7 @@ from pilum.distributed.row_changes import RowChange
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.rows import Addresses, addresses_in, fragment_ids_of
-from pilum.table.changes.join import Matches
+from pilum.table.changes.join import Matches, Spool
 from pilum.table.changes.merge_rows import (
     Clauses,
     MergeCounts,
@@ -41,7 +41,6 @@ from pilum.table.changes.merge_rows import (
 from pilum.table.changes.row_changes import matching_rows
 from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.write.spool import Spool
 
 __all__ = [
     "MERGE_ADDRESS",

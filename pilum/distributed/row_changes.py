@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pilum.arguments import require_count
-from pilum.dataset.commits import Retries, commit_once, publish
+from pilum.dataset.base import Retries, commit_once, publish
 from pilum.dataset.lance_dataset import LanceDataset, dataset
 from pilum.dataset.projection import bind_values
 from pilum.dataset.rows import DeleteResult, UpdateResult

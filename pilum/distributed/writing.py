@@ -24,10 +24,11 @@ from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge, appended_to
 from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction, find_commit
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions.open import open_table
 from pilum.table.write.align import align
 from pilum.table.write.blob_inputs import with_blobs_v2
@@ -141,12 +142,11 @@ def commit_parts(
     operation = _operation(store, job, fragments)
     properties = {} if key is None else key.properties()
     try:
-        manifest = commit_and_clean_up(
-            store, Transaction(job.read_version, operation, job.uuid, properties)
-        )
+        manifest = commit(store, Transaction(job.read_version, operation, job.uuid, properties))
     except JobMismatchError:
         sweep(store, job.uuid)
         raise
+    clean_up_if_due(store, manifest)
     if job.uuid not in manifest.transaction_file:
         sweep(store, job.uuid)
     return manifest.version

@@ -159,8 +159,9 @@ def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
 
 def _general(choice: Choice, options: EncodingOptions) -> General | None:
     """Return the requested general compression; chunks of lists have none."""
-    scheme = options.general
-    if scheme is None or isinstance(choice.block, ListBlock):
+    if options.compression is None or isinstance(choice.block, ListBlock):
+        return None
+    if (scheme := options.general) is None:
         return None
     if isinstance(choice.block, FixedBlock) and choice.block.bits in (8, 16, 32, 64):
         return compressed_fixed(choice.block, choice.encoding, scheme, options)

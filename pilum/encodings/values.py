@@ -372,9 +372,9 @@ def _compressed(
     plain: PageDictionary, version: FileVersion, options: EncodingOptions
 ) -> PageDictionary:
     """Compress a block as a whole with lz4 or zstd, if that is smaller."""
-    scheme, level = options.dict_scheme, options.dict_values_compression_level
-    if scheme is None or not version.has_compressed_dictionaries:
+    if not version.has_compressed_dictionaries or (scheme := options.dict_scheme) is None:
         return plain
+    level = options.dict_values_compression_level
     packed = kernels.compress(scheme, np.frombuffer(plain.data, np.uint8), level or 0)
     if len(packed) >= len(plain.data):
         return plain

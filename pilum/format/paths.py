@@ -30,8 +30,6 @@ def elements_per_row(path: LeafPath) -> int:
             no reader can distinguish.
         CorruptFileError: If the sizes of the lists exceed all bounds.
     """
-    if len(path) == 1 and not path[0].children:
-        return 1
     elements = prod(field.list_size or 1 for field in path)
     if elements >= _MAX_ELEMENTS:
         raise CorruptFileError(f"field {path[0].name!r}: {elements} elements per row")

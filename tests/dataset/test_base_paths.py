@@ -10,7 +10,7 @@ import pytest
 
 import pilum
 from pilum import DatasetBasePath, LanceDataset, LanceOperation, blob_array, blob_field
-from pilum.dataset.commits import publish
+from pilum.dataset.base import publish
 from pilum.dataset.write import Write, write_transaction
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.fragment import write_fragments

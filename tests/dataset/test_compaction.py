@@ -119,14 +119,14 @@ def test_what_others_changed_meanwhile_is_given_up(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = pilum.dataset(uri)
-    commit: Any = compaction.__dict__["commit_and_clean_up"]
+    commit: Any = compaction.__dict__["commit"]
 
     def late(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(compaction, "commit_and_clean_up", commit)
+        monkeypatch.setattr(compaction, "commit", commit)
         pilum.dataset(uri).delete("a = 25")
         return commit(*arguments, **more)
 
-    monkeypatch.setattr(compaction, "commit_and_clean_up", late)
+    monkeypatch.setattr(compaction, "commit", late)
     metrics = dataset.optimize.compact_files(target_rows_per_fragment=20)
     assert metrics.fragments_removed == 2
     assert sorted(values(uri)) == [n for n in range(40) if n != 25]
@@ -142,14 +142,14 @@ def test_a_conflict_over_everything_leaves_nothing(
 ) -> None:
     dataset = pilum.dataset(uri)
     before = files(uri)
-    commit: Any = compaction.__dict__["commit_and_clean_up"]
+    commit: Any = compaction.__dict__["commit"]
 
     def late(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(compaction, "commit_and_clean_up", commit)
+        monkeypatch.setattr(compaction, "commit", commit)
         pilum.dataset(uri).delete("a = 25")
         return commit(*arguments, **more)
 
-    monkeypatch.setattr(compaction, "commit_and_clean_up", late)
+    monkeypatch.setattr(compaction, "commit", late)
     with pytest.raises(CommitConflictError, match="the delete of version 5") as caught:
         dataset.optimize.compact_files()
     assert caught.value.retryable

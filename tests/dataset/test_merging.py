@@ -355,7 +355,7 @@ def test_without_a_commit(dataset: pilum.LanceDataset) -> None:
 def test_a_large_source_goes_to_a_file_and_is_joined_in_blocks(
     dataset: pilum.LanceDataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("pilum.table.write.spool.MEMORY_BYTES", 1000)
+    monkeypatch.setattr("pilum.table.changes.join.MEMORY_BYTES", 1000)
     monkeypatch.setattr("pilum.table.changes.join.BLOCK_BYTES", 1000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()

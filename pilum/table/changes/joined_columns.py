@@ -3,7 +3,7 @@
     rows of the table    1  2  3  4         keys of the source    2  4  4
     matched              –  x  –  x         its rows              –  0  –  2      the last of two
 
-The source may be larger than memory (`pilum.table.write.spool`), and so may the table.
+The source may be larger than memory (`Spool`), and so may the table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.rows import rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.add_columns import new_files, require_addable, with_values
-from pilum.table.changes.join import join_keys, require_joinable
+from pilum.table.changes.join import Spool, join_keys, require_joinable
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
 from pilum.table.write.forms import converted, table_form
-from pilum.table.write.spool import Spool
 
 __all__ = ["Join", "Updated", "updated_columns"]
 

@@ -33,7 +33,7 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeat
 from pilum.format.blobs import has_blobs
 from pilum.format.rows import BATCH_ROWS, addresses_in, fragment_ids_of
 from pilum.format.schema import Schema
-from pilum.table.changes.join import Matches, join_keys, require_joinable
+from pilum.table.changes.join import Matches, Spool, join_keys, require_joinable
 from pilum.table.changes.row_changes import (
     Rewritten,
     discarded_on_failure,
@@ -50,7 +50,6 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 from pilum.table.read.windows import batches, rows_of_window
 from pilum.table.write.align import Alignment, align
-from pilum.table.write.spool import Spool
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter, BoundProjection
@@ -150,14 +149,8 @@ def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) ->
         present = (one for one in schema.fields if one.name in incoming.names)
         schema = Schema(tuple(present), schema.metadata)
     alignment = align(incoming, schema)
-    inner = [one for one in alignment.schema.fields if has_blobs(one) and not one.blob_version]
-    if inner and snapshot.manifest.data_version.has_blobs_v2:
-        raise UnsupportedFeatureError(
-            f"columns with blobs inside of them cannot be merged: {[one.name for one in inner]}; "
-            "leave them out, or delete and insert"
-        )
-    if blobs := [name for name in keys if has_blobs(alignment.schema.by_name[name])]:
-        raise InvalidInputError(f"columns of blobs cannot be keys: {blobs}")
+    if alignment.schema.has_marks:
+        _require_mergeable_blobs(snapshot, alignment.schema, keys)
     require_joinable(alignment.schema.project(keys).arrow)
     if clauses.matched is Matched.UPDATED and clauses.values is None:
         for one in alignment.schema.fields:
@@ -166,6 +159,18 @@ def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) ->
                     f"column {one.name!r} of the source lacks members that the table has"
                 )
     return alignment
+
+
+def _require_mergeable_blobs(snapshot: Snapshot, schema: Schema, keys: list[str]) -> None:
+    """Raise an error if columns of a merge have blobs where these cannot be."""
+    inner = [one.name for one in schema.fields if has_blobs(one) and not one.blob_version]
+    if inner and snapshot.manifest.data_version.has_blobs_v2:
+        raise UnsupportedFeatureError(
+            f"columns with blobs inside of them cannot be merged: {inner}; leave them out, or "
+            "delete and insert"
+        )
+    if blobs := [name for name in keys if has_blobs(schema.by_name[name])]:
+        raise InvalidInputError(f"columns of blobs cannot be keys: {blobs}")
 
 
 @dataclass(frozen=True)

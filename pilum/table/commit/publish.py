@@ -31,7 +31,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any
 
 from pilum.errors import (
     CommitConflictError,
@@ -82,7 +82,7 @@ from pilum.table.versions.commit_handler import (
 from pilum.table.versions.history import load_version, newest_sound, no_table
 from pilum.table.write.sidecars import discard_file
 
-__all__ = ["NOT_COMMITTED", "Backoff", "CommitOptions", "commit", "commit_detached"]
+__all__ = ["NOT_COMMITTED", "Backoff", "commit", "commit_detached"]
 
 NOT_COMMITTED = (
     CommitError,
@@ -96,15 +96,6 @@ _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
 _BUDGET_SECONDS = 30.0
 _FIRST_SLOTS = 4
 _MAX_SLOTS = 256
-
-
-class CommitOptions(TypedDict, total=False):
-    """The options of `commit`, for functions that pass them on."""
-
-    attempts: int
-    timeout_seconds: float
-    scheme: NamingScheme
-    owns_files: bool
 
 
 def commit(

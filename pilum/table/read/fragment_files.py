@@ -34,8 +34,7 @@ from pilum.table.model.stored_sequence import (
     serialized_sequence,
 )
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.agreement import require_absence
-from pilum.table.read.session import Session
+from pilum.table.read.session import Session, require_absence
 
 __all__ = ["FragmentReader", "open_data_file"]
 

@@ -129,14 +129,14 @@ class Snapshot:
 
         Blobs of legacy files are not changed.
         """
-        if self.manifest.data_version is FileVersion.LEGACY or not self.schema.has_marks:
+        if not self.schema.has_marks or self.manifest.data_version is FileVersion.LEGACY:
             return self.schema
         return described(self.schema)
 
     @cached_property
     def written(self) -> Schema:
         """The schema with which rows are rewritten, with payloads for blobs."""
-        return given(self.schema)
+        return given(self.schema) if self.schema.has_marks else self.schema
 
     @property
     def has_stable_row_ids(self) -> bool:

@@ -15,21 +15,26 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.commit.publish import CommitOptions, commit
-from pilum.table.commit.transaction import Transaction
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.manifest import Manifest
 
 if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup import CleanupPolicy
 
-__all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "commit_and_clean_up"]
+__all__ = [
+    "AUTO_CLEANUP_INTERVAL",
+    "AUTO_CLEANUP_PREFIX",
+    "auto_cleanup_config",
+    "clean_up_if_due",
+]
 
 AUTO_CLEANUP_PREFIX = "lance.auto_cleanup."
+AUTO_CLEANUP_INTERVAL = f"{AUTO_CLEANUP_PREFIX}interval"
+"""The setting without which nothing is cleaned up."""
 
 _DEFAULT_AGE_SECONDS = 14 * 24 * 3600.0
 _SPAN = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*")
@@ -62,32 +67,20 @@ _LONG_NAMES = {
 def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str]:
     """Return the settings for a cleanup after every `interval` versions."""
     return {
-        f"{AUTO_CLEANUP_PREFIX}interval": str(interval),
+        AUTO_CLEANUP_INTERVAL: str(interval),
         f"{AUTO_CLEANUP_PREFIX}older_than": f"{older_than_seconds}s",
     }
 
 
-def commit_and_clean_up(
-    store: Store, transaction: Transaction, **options: Unpack[CommitOptions]
-) -> Manifest:
-    """Publish a transaction as `commit` does, then clean up if the settings ask for it.
-
-    The cleanup raises nothing.
-    """
-    manifest = commit(store, transaction, **options)
-    _clean_up_if_due(own_store(store), manifest)
-    return manifest
-
-
-def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
-    """Clean up after a commit if the table's settings require it; never raise an error."""
+def clean_up_if_due(store: Store, manifest: Manifest) -> None:
+    """Clean up after the commit of a version if its settings require it; never raise an error."""
+    if AUTO_CLEANUP_INTERVAL not in manifest.config:
+        return
     settings = {
         key.removeprefix(AUTO_CLEANUP_PREFIX): text
         for key, text in manifest.config.items()
         if key.startswith(AUTO_CLEANUP_PREFIX)
     }
-    if "interval" not in settings:
-        return
     # Most tables return above.
     import logging
 
@@ -97,8 +90,9 @@ def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
         interval = _count("interval", settings)
         if interval and manifest.version % interval == 0:
             before = replace(manifest, version=manifest.version - 1)
-            plan = plan_cleanup(store, before, _policy(settings))
-            run_cleanup(store, plan, per_second=_count("delete_rate_limit", settings))
+            own = own_store(store)
+            plan = plan_cleanup(own, before, _policy(settings))
+            run_cleanup(own, plan, per_second=_count("delete_rate_limit", settings))
     except Exception:  # any error: the commit is done, and the next cleanup continues
         log = logging.getLogger(__name__)
         log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)

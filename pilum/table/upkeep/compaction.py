@@ -42,7 +42,7 @@ from pilum.table.commit.operations.base import data_paths
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.commit.operations.reserve import ReserveFragments
 from pilum.table.commit.operations.rewrite import Rewrite
-from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.commit.publish import NOT_COMMITTED, commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.indices.remap import Remap, remap_indices
 from pilum.table.model.fragment import Fragment, FragmentId
@@ -52,7 +52,7 @@ from pilum.table.read.lineage import lineage_of_fragments, with_lineage
 from pilum.table.read.live_rows import live_rows
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.write.sidecars import discard_file
 from pilum.table.write.write import WriteOptions, write_fragments
 
@@ -345,10 +345,12 @@ def commit_moves(
     operation = Rewrite(numbered, remap.rewritten, remap.left, records_moves, keeps_order)
     transaction = Transaction(read_version, operation)
     try:
-        return commit_and_clean_up(store, replace(transaction, uuid=uuid or transaction.uuid))
+        manifest = commit(store, replace(transaction, uuid=uuid or transaction.uuid))
     except NOT_COMMITTED:
         remap.discard(snapshot)
         raise
+    clean_up_if_due(store, manifest)
+    return manifest
 
 
 def _numbered(
@@ -358,7 +360,8 @@ def _numbered(
     num_new = sum(len(move.new) for move in moves)
     if not num_new:
         return tuple(moves), Snapshot.latest(store).manifest
-    reserved = commit_and_clean_up(store, Transaction(read_version, ReserveFragments(num_new)))
+    reserved = commit(store, Transaction(read_version, ReserveFragments(num_new)))
+    clean_up_if_due(store, reserved)
     assert reserved.max_fragment_id is not None
     ids = iter(range(reserved.max_fragment_id - num_new + 1, reserved.max_fragment_id + 1))
     numbered = tuple(

@@ -20,11 +20,12 @@ from functools import partial
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from pilum.storage.base import Store, run_all
 from pilum.table.commit.operations.restore import Restore
+from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import LATEST_PATHS, ManifestName
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions.commit_handler import ConditionalPut, handler_of, list_manifests
 
 __all__ = ["DamagedVersion", "RepairPlan", "plan_repair", "restore_whole", "set_aside"]
@@ -84,7 +85,9 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
     if plan.whole is None:
         raise InvalidInputError(f"{store.uri} has no undamaged version")
     transaction = Transaction(plan.newest, Restore(plan.whole.version), follows_directly=True)
-    return commit_and_clean_up(store, transaction).version
+    manifest = commit(store, transaction)
+    clean_up_if_due(store, manifest)
+    return manifest.version
 
 
 def set_aside(store: Store, plan: RepairPlan) -> list[str]:

@@ -220,7 +220,7 @@ class _RollingWriter:
         return self._file
 
     def _new_sidecars(self, target: Target, name: str) -> SidecarFiles | None:
-        if not any(map(has_blobs, self._schema.fields)):
+        if not (self._schema.has_marks and any(map(has_blobs, self._schema.fields))):
             return None
         options, path = self._options, target.path(name)
         return SidecarFiles(target.store, path, options.pack_bytes, options.allow_uris)

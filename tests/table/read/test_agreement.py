@@ -8,9 +8,8 @@ import pytest
 
 import pilum
 from pilum.format.schema import FieldId
-from pilum.table.read import agreement
-from pilum.table.read.agreement import Agreement
-from pilum.table.read.session import Session
+from pilum.table.read import session as sessions
+from pilum.table.read.session import Agreement, Session
 
 FIELDS = FieldId(4), FieldId(7)
 
@@ -26,7 +25,7 @@ def test_files_with_the_same_fields_share_a_mapping() -> None:
 def test_results_belong_to_a_session_and_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agreement, "_MANY", 3)
+    monkeypatch.setattr(sessions, "_MANY", 3)
     names = [f"c{number}" for number in range(5)]
     pilum.write_dataset({name: [number] for number, name in enumerate(names)}, tmp_path / "t")
     session, other = Session(), Session()

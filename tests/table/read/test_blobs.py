@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.dataset.commits import publish
+from pilum.dataset.base import publish
 from pilum.dataset.write import Write, write_transaction
 from pilum.errors import (
     CommitConflictError,

@@ -25,6 +25,7 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, Resource, resources
+from pilum.table.commit.operations.indices import retained_indices
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.features import Feature
@@ -45,6 +46,7 @@ __all__ = [
     "require_known",
     "require_same_rows",
     "require_version",
+    "with_fragments",
     "with_needed_files",
 ]
 
@@ -172,6 +174,24 @@ def _are_followed_by(kept: Fragments, added: Sequence[Fragment]) -> bool:
     """Return whether all ids ascend, so that the kept fragments need not be looked at."""
     ids = np.concatenate((kept.ids, [fragment.id for fragment in added]))
     return bool((ids[1:] > ids[:-1]).all())
+
+
+def with_fragments(
+    manifest: Manifest,
+    fragments: Iterable[Fragment],
+    *,
+    schema: Schema | None = None,
+    section: bytes | None = None,
+) -> Manifest:
+    """Return a manifest with other fragments and columns, and the indices that these still need.
+
+    The indices are chosen from `section`, or else from those of the manifest.
+    """
+    schema = manifest.schema if schema is None else schema
+    section = manifest.index_section if section is None else section
+    content = Fragments(fragments)
+    indices = retained_indices(section, schema, content) if section else b""
+    return replace(manifest, schema=schema, fragments=content, index_section=indices)
 
 
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
-from pilum.table.commit.operations.base import Operation, require_version
-from pilum.table.commit.operations.indices import related_fields, with_fragments, without_fragments
+from pilum.table.commit.operations.base import Operation, require_version, with_fragments
+from pilum.table.commit.operations.indices import related_fields, without_fragments
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from pilum.format.pb import transaction_pb2
 from pilum.table.commit.footprint import Footprint, Kind, resources
-from pilum.table.commit.operations.base import RemovesRows
-from pilum.table.commit.operations.indices import with_fragments
+from pilum.table.commit.operations.base import RemovesRows, with_fragments
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 

@@ -15,7 +15,6 @@ only slower. Source: docs/format/table.md, "Indices".
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from itertools import chain
 
 from pyroaring import BitMap
@@ -24,7 +23,6 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import (
     IndexSegment,
     RewrittenIndex,
@@ -32,12 +30,10 @@ from pilum.table.model.index_segments import (
     is_system_index,
     with_rewritten_indices,
 )
-from pilum.table.model.manifest import Manifest
 
 __all__ = [
     "related_fields",
     "retained_indices",
-    "with_fragments",
     "with_moved_rows",
     "with_rewritten_fragments",
     "without_fragments",
@@ -64,24 +60,6 @@ def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]
             elif not wanted.isdisjoint(below):
                 related.add(inner.id)
     return frozenset(related)
-
-
-def with_fragments(
-    manifest: Manifest,
-    fragments: Iterable[Fragment],
-    *,
-    schema: Schema | None = None,
-    section: bytes | None = None,
-) -> Manifest:
-    """Return a manifest with other fragments and columns, and the indices that these still need.
-
-    The indices are chosen from `section`, or else from those of the manifest.
-    """
-    schema = manifest.schema if schema is None else schema
-    section = manifest.index_section if section is None else section
-    content = Fragments(fragments)
-    indices = retained_indices(section, schema, content)
-    return replace(manifest, schema=schema, fragments=content, index_section=indices)
 
 
 def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragment]) -> bytes:

@@ -23,9 +23,9 @@ from pilum.table.commit.operations.base import (
     numbered,
     require_fits,
     require_version,
+    with_fragments,
     with_needed_files,
 )
-from pilum.table.commit.operations.indices import with_fragments
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import data_path

@@ -18,8 +18,7 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, Schema
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
-from pilum.table.commit.operations.base import Operation, with_needed_files
-from pilum.table.commit.operations.indices import with_fragments
+from pilum.table.commit.operations.base import Operation, with_fragments, with_needed_files
 from pilum.table.model.manifest import Manifest
 from pilum.table.write.align import require_sound_keys
 

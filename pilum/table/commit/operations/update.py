@@ -34,10 +34,10 @@ from pilum.table.commit.operations.base import (
     require_fits,
     require_known,
     require_same_rows,
+    with_fragments,
 )
 from pilum.table.commit.operations.indices import (
     related_fields,
-    with_fragments,
     with_moved_rows,
     without_fragments,
 )
