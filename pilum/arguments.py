@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ __all__ = [
     "require_row_ids",
     "require_texts",
     "with_keywords",
+    "with_positions",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,6 +62,37 @@ def with_keywords(
         return function
 
     return spell_out
+
+
+def with_positions(*names: str) -> Callable[[F], F]:
+    """Decorate a function so that callers may pass some of its keywords by position too.
+
+    Args:
+        names: The keywords, in the order of the positions after those that the function has.
+    """
+
+    def accept(function: F) -> F:
+        signature = inspect.signature(function)
+        known = dict(signature.parameters)
+        keywords = [known.pop(name) for name in names]
+        by_position = [one for one in known.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        rest = [one for one in known.values() if one.kind is not one.POSITIONAL_OR_KEYWORD]
+        named = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in keywords]
+        signature = signature.replace(parameters=[*by_position, *named, *rest])
+        count = len(by_position)
+
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            for name, value in zip(names, args[count:], strict=False):
+                if name in given:
+                    raise TypeError(f"{function.__name__}() got multiple values for {name!r}")
+                given[name] = value
+            return function(*args[:count], *args[count + len(names) :], **given)
+
+        vars(call)["__signature__"] = signature
+        return cast("F", call)
+
+    return accept
 
 
 def _text(annotation: Any) -> Any:

@@ -3,8 +3,11 @@
 from pilum.dataset.index_forms import (
     IndexConfig,
     IndexDescription,
+    IndexFileVersion,
     IndexProgress,
+    IndexSegment,
     IndexSegmentDescription,
+    SupportedDistributedIndices,
 )
 from pilum.dataset.indices_builder import IndicesBuilder
 from pilum.dataset.vector_models import IvfModel, PqModel
@@ -12,9 +15,12 @@ from pilum.dataset.vector_models import IvfModel, PqModel
 __all__ = [
     "IndexConfig",
     "IndexDescription",
+    "IndexFileVersion",
     "IndexProgress",
+    "IndexSegment",
     "IndexSegmentDescription",
     "IndicesBuilder",
     "IvfModel",
     "PqModel",
+    "SupportedDistributedIndices",
 ]

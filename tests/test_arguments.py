@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.arguments import positions, require_count, require_known, with_keywords
+from pilum.arguments import positions, require_count, require_known, with_keywords, with_positions
 from pilum.errors import InvalidInputError
 from pilum.fragment import write_fragments
 
@@ -95,3 +95,21 @@ def test_counts_and_positions() -> None:
     for wrong in ([3], [-1], [0.5], pa.array([0, None])):
         with pytest.raises(InvalidInputError, match="indices: "):
             positions(wrong, 3)
+
+
+def test_keywords_may_be_passed_by_position() -> None:
+    @with_positions("second", "third")
+    def function(first: int, *, third: int = 3, second: int = 2, fourth: int = 4) -> str:
+        return f"{first} {second} {third} {fourth}"
+
+    called: Any = function
+    assert str(inspect.signature(called)).replace("'", "") == (
+        "(first: int, second: int = 2, third: int = 3, *, fourth: int = 4) -> str"
+    )
+    assert called(1) == "1 2 3 4"
+    assert called(1, 5) == "1 5 3 4"
+    assert called(1, 5, 6, fourth=7) == "1 5 6 7"
+    assert called(1, third=5) == "1 2 5 4"
+    for arguments, keywords in (((1, 5), {"second": 6}), ((1, 5, 6, 7), {}), ((), {})):
+        with pytest.raises(TypeError):
+            called(*arguments, **keywords)

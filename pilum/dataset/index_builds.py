@@ -14,17 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
+import numpy as np
 from pyroaring import BitMap
 
 from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.index_forms import IndexConfig, IndexProgress
-from pilum.dataset.metadata import Index
+from pilum.dataset.index_forms import IndexSegment as SegmentFolder
+from pilum.dataset.metadata import Index, IndexFile
+from pilum.dataset.staged_vectors import load_sorted, rows_of_files
 from pilum.dataset.vector_arguments import vector_keywords
 from pilum.dataset.vector_models import IvfModel
 from pilum.errors import (
@@ -34,10 +39,12 @@ from pilum.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
+from pilum.format.rows import Addresses, fragment_ids_of
 from pilum.index.base import IndexType, References
+from pilum.index.files import IndexFolder
 from pilum.index.registry import index_type
 from pilum.index.vector.segment import VectorIndex
-from pilum.index.vector.types import VectorIndexType
+from pilum.index.vector.types import VectorIndexType, details_of
 from pilum.index.vector.vectors import vector_column
 from pilum.progress import progress
 from pilum.storage.local import durable_at_commit
@@ -49,6 +56,7 @@ from pilum.table.indices.build import (
     ignore_rows,
     merge_segments,
     train_segment,
+    write_segment,
 )
 from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
 from pilum.table.indices.rows import OnRows, existing_fragments, index_rows, indexed_column
@@ -59,8 +67,11 @@ from pilum.table.indices.segments import (
     open_segment,
     usable_segment,
 )
+from pilum.table.model.base_paths import own_store
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
+from pilum.table.model.names import index_folder
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import addresses_of_ids
 from pilum.table.versions.history import load_version
 
 __all__ = [
@@ -69,6 +80,7 @@ __all__ = [
     "commit_optimized",
     "commit_segments",
     "create",
+    "create_of_files",
     "create_uncommitted",
     "index_name",
     "keywords_of",
@@ -81,7 +93,8 @@ __all__ = [
 ]
 
 OnProgress = Callable[[IndexProgress], None]
-_STAGE = "load_data"
+_READ, _INSERT = "load_data", "build_graphs"
+"""Stages of a build."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,11 @@ class _Request:
     uuid: UUID
     replaced: tuple[IndexSegment, ...]
 
-    def train(self, snapshot: Snapshot, fragments: BitMap, on_rows: OnRows) -> IndexSegment:
+    def train(self, snapshot: Snapshot, fragments: BitMap, report: _Report) -> IndexSegment:
         version = snapshot.manifest.version
-        new = NewIndex(self.name, self.path, self.type, version, self.uuid, on_rows)
+        new = NewIndex(
+            self.name, self.path, self.type, version, self.uuid, report.read, report.insert
+        )
         return train_segment(snapshot, new, self.parameters, fragments)
 
 
@@ -123,8 +138,8 @@ def create(
     with durable_at_commit(dataset.snapshot.store) as store:
         snapshot = replace(dataset.snapshot, store=store)
         fragments = existing_fragments(snapshot) if trains else BitMap()
-        with _reported(snapshot, fragments, on_progress) as on_rows:
-            segment = request.train(snapshot, fragments, on_rows)
+        with _reported(snapshot, fragments, on_progress) as report:
+            segment = request.train(snapshot, fragments, report)
         _commit(dataset, snapshot, CreateIndex((segment,), request.replaced))
 
 
@@ -139,6 +154,36 @@ def require_creatable(
 ) -> None:
     """Raise the errors that `create` raises before it reads rows; see there for the arguments."""
     _request(snapshot, column, kind, name, keywords, replaces, None)
+
+
+def create_of_files(
+    dataset: DatasetBase,
+    column: str,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    paths: Sequence[str],
+) -> None:
+    """Commit an IVF_PQ index of the rows of files, which `staged_vectors` wrote.
+
+    Args:
+        dataset: The dataset, which moves to the new version.
+        column: The column.
+        name: As for `create`.
+        keywords: As for `create`, with the models.
+        paths: Locations of the files.
+    """
+    request = _request(dataset.snapshot, column, "IVF_PQ", name, keywords, False, None)
+    parameters = request.parameters
+    num_partitions = len(parameters.centroids)
+    with durable_at_commit(dataset.snapshot.store) as store:
+        snapshot = replace(dataset.snapshot, store=store)
+        covered: BitMap = BitMap()
+        for batch in rows_of_files(paths, num_partitions):
+            covered |= _fragments_of(snapshot, batch.references)
+        version = snapshot.manifest.version
+        new = NewIndex(request.name, request.path, request.type, version, request.uuid)
+        segment = write_segment(snapshot, new, covered, partial(load_sorted, paths, parameters))
+        _commit(dataset, snapshot, CreateIndex((segment,), request.replaced))
 
 
 def create_uncommitted(
@@ -167,8 +212,8 @@ def create_uncommitted(
     with durable_at_commit(snapshot.store) as store:
         snapshot = replace(snapshot, store=store)
         fragments = wanted if trains else BitMap()
-        with _reported(snapshot, fragments, on_progress) as on_rows:
-            return Index.from_table(request.train(snapshot, fragments, on_rows))
+        with _reported(snapshot, fragments, on_progress) as report:
+            return Index.from_table(request.train(snapshot, fragments, report))
 
 
 def shared_models(
@@ -212,14 +257,15 @@ def commit_segments(
     dataset: DatasetBase,
     name: str,
     column: str,
-    segments: Sequence[Index],
+    segments: Sequence[Index | SegmentFolder],
     properties: Mapping[str, str] | None = None,
 ) -> None:
     """Commit segments as those of one index, in the place of an index of that name."""
     snapshot = dataset.snapshot
     leaf = indexed_column(snapshot, column).leaf
     assert leaf is not None
-    new = tuple(replace(one, name=index_name(name)).to_table() for one in segments)
+    given = [_described(snapshot, one, leaf.id) for one in segments]
+    new = tuple(replace(one, name=index_name(name)).to_table() for one in given)
     if not new:
         raise InvalidInputError("segments: expected at least one")
     for one in new:
@@ -232,6 +278,29 @@ def commit_segments(
         raise InvalidInputError("segments of one index must have the same type")
     _require_disjoint([one.fragments or BitMap() for one in new])
     commit_operation(dataset, CreateIndex(new, _segments_named(snapshot, name)), properties)
+
+
+def _described(snapshot: Snapshot, segment: Index | SegmentFolder, field_id: int) -> Index:
+    """Return a segment with everything that its files say about it."""
+    if not isinstance(segment, SegmentFolder):
+        return segment
+    path = index_folder(str(_uuid(segment.uuid)))
+    store = own_store(snapshot.store)
+    sizes = {entry.name: entry.size for entry in store.list(path)}
+    if not sizes:
+        raise NotFoundError(f"segment {segment.uuid}: no files in {path}")
+    details = details_of(IndexFolder(store, path, sizes))
+    return Index(
+        segment.uuid,
+        "",
+        [field_id],
+        snapshot.manifest.version,
+        segment.fragment_ids,
+        segment.index_version,
+        datetime.now(UTC),
+        files=[IndexFile(name, size) for name, size in sizes.items()],
+        index_details=(VectorIndexType.type_url, details),
+    )
 
 
 def optimize(
@@ -401,29 +470,74 @@ def _commit(dataset: DatasetBase, snapshot: Snapshot, operation: CreateIndex) ->
         raise
 
 
+def _fragments_of(snapshot: Snapshot, ids: Addresses) -> BitMap:
+    """Return the fragments that contain rows, by their ids; of those, what still exists."""
+    addresses = addresses_of_ids(snapshot, ids)[0] if snapshot.has_stable_row_ids else ids
+    found = BitMap(np.unique(fragment_ids_of(addresses)).tolist())
+    if missing := found - existing_fragments(snapshot):
+        raise InvalidInputError(
+            f"the files have rows of fragments {list(missing)[:5]}, which the table does not have: "
+            "transform the vectors of this version again"
+        )
+    return found
+
+
 def _num_rows(snapshot: Snapshot, fragments: BitMap) -> int:
     return sum(one.num_rows for one in snapshot.manifest.fragments if one.id in fragments)
+
+
+class _Report:
+    """Shows the rows of a build, and reports them to a callback, stage after stage.
+
+    Args:
+        total: Number of rows.
+        shown: Function that shows rows that were read.
+        callback: Function that is called with messages; None for none.
+    """
+
+    def __init__(self, total: int, shown: OnRows, callback: OnProgress | None) -> None:
+        self._total = total
+        self._shown = shown
+        self._callback = callback
+        self._done = {_READ: 0}
+        self._lock = Lock()
+        self._send("start", _READ, 0)
+
+    def read(self, num_rows: int) -> None:
+        """Count rows that were read."""
+        self._shown(num_rows)
+        self._count(_READ, num_rows)
+
+    def insert(self, num_rows: int) -> None:
+        """Count rows that were inserted into graphs."""
+        if _INSERT not in self._done:
+            self._done[_INSERT] = 0
+            self._send("start", _INSERT, 0)
+        self._count(_INSERT, num_rows)
+
+    def complete(self) -> None:
+        """Report that all stages are complete."""
+        for stage, done in self._done.items():
+            self._send("complete", stage, max(done, self._total))
+
+    def _count(self, stage: str, num_rows: int) -> None:
+        with self._lock:
+            self._done[stage] += num_rows
+            self._send("progress", stage, self._done[stage])
+
+    def _send(self, event: Literal["start", "progress", "complete"], stage: str, done: int) -> None:
+        if self._callback is not None:
+            total = max(done, self._total)
+            self._callback(IndexProgress(event, stage, done, total, "rows"))
 
 
 @contextmanager
 def _reported(
     snapshot: Snapshot, fragments: BitMap, on_progress: OnProgress | None
-) -> Iterator[OnRows]:
-    """Yield a function that counts rows, shows them, and reports them to a callback."""
+) -> Iterator[_Report]:
+    """Yield what shows and reports the progress of a build."""
     total = _num_rows(snapshot, fragments)
-    done, lock = 0, Lock()
     with progress("Indexing", total) as shown:
-
-        def count(num_rows: int) -> None:
-            nonlocal done
-            shown(num_rows)
-            if on_progress is not None:
-                with lock:
-                    done += num_rows
-                    on_progress(IndexProgress("progress", _STAGE, done, total, "rows"))
-
-        if on_progress is not None:
-            on_progress(IndexProgress("start", _STAGE, 0, total, "rows"))
-        yield count
-        if on_progress is not None:
-            on_progress(IndexProgress("complete", _STAGE, total, total, "rows"))
+        report = _Report(total, shown, on_progress)
+        yield report
+        report.complete()

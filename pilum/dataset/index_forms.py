@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
 from pyroaring import BitMap
 
 from pilum.format.schema import FieldId
 from pilum.index.vector.messages import VectorDetails
-from pilum.table.model.index_segments import IndexSegment, index_segments
+from pilum.table.model.index_segments import IndexSegment as StoredSegment
+from pilum.table.model.index_segments import index_segments
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
     "IndexConfig",
     "IndexDescription",
+    "IndexFileVersion",
     "IndexInformation",
     "IndexProgress",
+    "IndexSegment",
     "IndexSegmentDescription",
+    "SupportedDistributedIndices",
     "descriptions",
     "information",
     "sorted_segments",
@@ -39,6 +44,24 @@ class IndexConfig:
 
     index_type: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class IndexFileVersion(StrEnum):
+    """The layout of the files of an index of vectors, for `index_file_version`."""
+
+    LEGACY = "Legacy"
+    V3 = "V3"
+
+
+class SupportedDistributedIndices(StrEnum):
+    """Types of indices of which the reference merges segments; this library merges all types."""
+
+    BTREE = "BTREE"
+    INVERTED = "INVERTED"
+    IVF_FLAT = "IVF_FLAT"
+    IVF_PQ = "IVF_PQ"
+    IVF_SQ = "IVF_SQ"
+    VECTOR = "VECTOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +88,23 @@ class IndexProgress:
         if self.completed is None or not self.total:
             return None
         return min(self.completed / self.total, 1.0)
+
+
+@dataclass(frozen=True)
+class IndexSegment:
+    """The folder of a segment of an index of vectors, to be committed.
+
+    `create_index_uncommitted` returns an `Index`, which says more about a segment.
+
+    Attributes:
+        uuid: Name of the folder below `_indices/`.
+        fragment_ids: Fragments that it covers.
+        index_version: Version of the index format.
+    """
+
+    uuid: str
+    fragment_ids: Iterable[int]
+    index_version: int
 
 
 class IndexInformation(TypedDict):
@@ -135,13 +175,13 @@ class IndexDescription:
     total_size_bytes: int | None
 
 
-def sorted_segments(snapshot: Snapshot) -> list[IndexSegment]:
+def sorted_segments(snapshot: Snapshot) -> list[StoredSegment]:
     """Return the entries of a version, sorted by name."""
     segments = index_segments(snapshot.manifest.index_section)
     return sorted(segments, key=lambda segment: segment.name)
 
 
-def information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
+def information(snapshot: Snapshot, segment: StoredSegment) -> IndexInformation:
     """Describe one segment."""
     return IndexInformation(
         name=segment.name,
@@ -156,13 +196,13 @@ def information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
 
 def descriptions(snapshot: Snapshot) -> list[IndexDescription]:
     """Describe all indices of a version by name."""
-    by_name: dict[str, list[IndexSegment]] = {}
+    by_name: dict[str, list[StoredSegment]] = {}
     for segment in sorted_segments(snapshot):
         by_name.setdefault(segment.name, []).append(segment)
     return [_description(snapshot, segments) for segments in by_name.values()]
 
 
-def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescription:
+def _description(snapshot: Snapshot, segments: list[StoredSegment]) -> IndexDescription:
     first = segments[0]
     covered: BitMap = BitMap().union(*(one.fragments or BitMap() for one in segments))
     rows = (part.num_rows for part in snapshot.manifest.fragments if part.id in covered)
@@ -180,7 +220,7 @@ def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescr
     )
 
 
-def _details(segment: IndexSegment) -> dict[str, Any]:
+def _details(segment: StoredSegment) -> dict[str, Any]:
     from pilum.index.registry import index_type_of
 
     details = segment.message.index_details.value
@@ -188,7 +228,7 @@ def _details(segment: IndexSegment) -> dict[str, Any]:
     return {} if type is None else type.described(details)
 
 
-def _kind(segment: IndexSegment) -> str:
+def _kind(segment: StoredSegment) -> str:
     """Return the name of the type; that of vector indices is in their details."""
     details = segment.message.index_details.value
     if segment.kind != _VECTOR or not details:
@@ -196,7 +236,7 @@ def _kind(segment: IndexSegment) -> str:
     return VectorDetails.parse(details, f"index {segment.name!r}").name
 
 
-def _segment(segment: IndexSegment) -> IndexSegmentDescription:
+def _segment(segment: StoredSegment) -> IndexSegmentDescription:
     return IndexSegmentDescription(
         uuid=segment.uuid,
         dataset_version_at_last_update=segment.dataset_version,

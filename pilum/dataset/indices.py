@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from pilum.arguments import with_keywords
+from pilum.arguments import with_keywords, with_positions
 from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.explain import LanceStats
 from pilum.dataset.index_forms import (
@@ -24,14 +24,14 @@ from pilum.dataset.index_forms import (
     information,
     sorted_segments,
 )
-from pilum.dataset.vector_arguments import VECTOR_DEFAULTS, VectorKeywords
+from pilum.dataset.vector_arguments import POSITIONS, VECTOR_DEFAULTS, VectorKeywords
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.table.commit.operations.create_index import CreateIndex
 
 # The implementations are imported with the first use: most processes never need them.
 if TYPE_CHECKING:
     from pilum.dataset.index_builds import OnProgress
-    from pilum.dataset.index_forms import IndexConfig
+    from pilum.dataset.index_forms import IndexConfig, IndexSegment
     from pilum.dataset.metadata import Index
     from pilum.dataset.recall import RecallReport, Searchable
     from pilum.dataset.vector_models import IvfModel
@@ -119,6 +119,7 @@ class Indices(DatasetBase):
             on_progress=progress_callback,
         )
 
+    @with_positions(*POSITIONS)
     @with_keywords(VectorKeywords, VECTOR_DEFAULTS)
     def create_index(
         self,
@@ -208,6 +209,7 @@ class Indices(DatasetBase):
         )
         return self
 
+    @with_positions(*POSITIONS)
     @with_keywords(VectorKeywords, VECTOR_DEFAULTS)
     def create_index_uncommitted(
         self,
@@ -279,7 +281,7 @@ class Indices(DatasetBase):
         return index_builds.merge_uncommitted(self, segments)
 
     def commit_existing_index_segments(
-        self, index_name: str, column: str, segments: Sequence[Index]
+        self, index_name: str, column: str, segments: Sequence[Index | IndexSegment]
     ) -> Self:
         """Commit segments as one index and move this dataset to the new version.
 
@@ -289,7 +291,7 @@ class Indices(DatasetBase):
             index_name: Name of the index.
             column: The indexed column.
             segments: Segments that `create_index_uncommitted` or `merge_existing_index_segments`
-                returned.
+                returned; or the folders of segments of vectors.
 
         Returns:
             This dataset.

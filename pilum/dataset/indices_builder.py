@@ -1,12 +1,14 @@
-"""`IndicesBuilder`: models of vector indices, trained apart from the index.
+"""`IndicesBuilder`: models of vector indices, trained apart from the index, and builds in steps.
 
-Several processes build segments of one index with `create_index_uncommitted` and the same models.
+train_ivf, train_pq ──▶ create_index_uncommitted, with these models, in several processes
+                    ──▶ transform_vectors ──▶ shuffle_transformed_vectors ──▶ load_…
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,18 @@ from pyroaring import BitMap
 
 from pilum.arguments import optional_count, require_count
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.index_builds import create_of_files
+from pilum.dataset.lance_dataset import write_dataset
+from pilum.dataset.staged_vectors import write_sorted, write_transformed
+from pilum.dataset.vector_arguments import vector_keywords
 from pilum.dataset.vector_models import IvfModel, PqModel
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.index.base import References
+from pilum.index.base import REFERENCE, VALUE, IndexRows, References
 from pilum.index.vector.ivf import IvfModel as Centroids
 from pilum.index.vector.messages import PQ, Compression
 from pilum.index.vector.metrics import Metric
-from pilum.index.vector.parameters import given_centroids
+from pilum.index.vector.parameters import VectorParameters, given_centroids
 from pilum.index.vector.training import indexed_vectors, train_centroids, train_codebook
 from pilum.index.vector.vectors import Matrix, VectorType, vector_column
 from pilum.table.indices.build import ignore_rows
@@ -31,9 +38,11 @@ __all__ = ["IndicesBuilder"]
 
 _FEWEST_ROWS = 2
 
+_ASSIGNED = pa.schema([("row_id", pa.uint64()), ("partition", pa.uint32())])
+
 
 class IndicesBuilder:
-    """Trains the models of an index of one column.
+    """Trains the models of an index of one column, and builds IVF_PQ indices in steps.
 
     Args:
         dataset: The table.
@@ -80,8 +89,7 @@ class IndicesBuilder:
             InvalidInputError: If an argument is invalid, or there are too few rows.
             UnsupportedFeatureError: If an accelerator is requested.
         """
-        if accelerator is not None:
-            raise UnsupportedFeatureError(f"accelerator={accelerator!r}: omit it; processors train")
+        _require_no(accelerator)
         metric = Metric.named(distance_type)
         rate = require_count("sample_rate", sample_rate, _FEWEST_ROWS)
         num_rows = self._num_rows(fragment_ids)
@@ -165,6 +173,153 @@ class IndicesBuilder:
         )
         return {"ivf_centroids": ivf.centroids, "pq_codebook": pq.codebook}
 
+    def assign_ivf_partitions(
+        self, ivf_model: IvfModel, accelerator: Any = None, *, output_uri: str | None = None
+    ) -> str:
+        """Write the partition of each row to a new dataset.
+
+        It has the columns `row_id`, uint64, and `partition`, uint32. `create_index` takes it as
+        `precomputed_partition_dataset`, and `transform_vectors` as `partition_ds_uri`.
+
+        Args:
+            ivf_model: The centroids of partitions.
+            accelerator: Must be None: processors compute.
+            output_uri: Location of the dataset; None for a new temporary folder.
+
+        Returns:
+            The location.
+
+        Raises:
+            InvalidInputError: If the model does not fit the column.
+            UnsupportedFeatureError: If an accelerator is requested.
+            TableExistsError: If there is a dataset at the location.
+        """
+        _require_no(accelerator)
+        metric = Metric.named(ivf_model.distance_type)
+        self._require(metric)
+        ivf = Centroids(given_centroids(ivf_model.centroids, self._vectors), metric)
+        uri = output_uri or f"{tempfile.mkdtemp(prefix='pilum-partitions-')}/partitions.lance"
+        batches = (self._assigned(batch, ivf) for batch in self._rows(None).batches)
+        write_dataset(pa.RecordBatchReader.from_batches(_ASSIGNED, batches), uri)
+        return uri
+
+    def transform_vectors(
+        self,
+        ivf: IvfModel,
+        pq: PqModel,
+        dest_uri: str,
+        fragments: Sequence[LanceFragment] | None = None,
+        partition_ds_uri: str | None = None,
+    ) -> None:
+        """Write the partitions and the codes of rows to a file, for `shuffle_transformed_vectors`.
+
+        Args:
+            ivf: The centroids of partitions.
+            pq: The codebook.
+            dest_uri: Location of the file, which has the columns `_rowid`, `__ivf_part_id` and
+                `__pq_code`.
+            fragments: The fragments whose rows are transformed; None for all.
+            partition_ds_uri: Location of a dataset of `assign_ivf_partitions`, whose partitions are
+                taken; None to find them.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or a model does not fit the column.
+        """
+        if fragments is not None and not len(fragments):
+            raise InvalidInputError("fragments must be a non-empty list or None")
+        parameters = self._parameters(ivf, pq, partition_ds_uri)
+        numbers = None if fragments is None else [one.fragment_id for one in fragments]
+        write_transformed(self._rows(numbers), parameters, dest_uri)
+
+    def shuffle_transformed_vectors(
+        self,
+        unsorted_filenames: list[str],
+        dir_path: str,
+        ivf: IvfModel,
+        shuffle_output_root_filename: str | None = "sorted",
+    ) -> list[str]:
+        """Sort the rows of files by partition, for `load_shuffled_vectors`.
+
+        Rows that do not fit into 256 MiB go to a temporary file.
+
+        Args:
+            unsorted_filenames: Names of files that `transform_vectors` wrote.
+            dir_path: Folder of these files, and of the new file.
+            ivf: The centroids of partitions.
+            shuffle_output_root_filename: Beginning of the name of the new file; "sorted" if None.
+
+        Returns:
+            The names of the new files, which are one: `{shuffle_output_root_filename}_0.lance`.
+
+        Raises:
+            InvalidInputError: If a file is not one of `transform_vectors`.
+            NotFoundError: If a file does not exist.
+            CorruptFileError: If a file is damaged.
+        """
+        name = f"{shuffle_output_root_filename or 'sorted'}_0.lance"
+        paths = _paths(unsorted_filenames, dir_path)
+        write_sorted(paths, ivf.num_partitions, _path(dir_path, name))
+        return [name]
+
+    def load_shuffled_vectors(
+        self,
+        filenames: list[str],
+        dir_path: str,
+        ivf: IvfModel,
+        pq: PqModel,
+        index_name: str | None = None,
+    ) -> None:
+        """Commit an IVF_PQ index of the rows of files, and move the dataset to the new version.
+
+        The index covers the fragments that contain these rows.
+
+        Args:
+            filenames: Names of files that `shuffle_transformed_vectors` wrote.
+            dir_path: Their folder.
+            ivf: The centroids of partitions.
+            pq: The codebook.
+            index_name: Name of the index; "{column}_idx" if None.
+
+        Raises:
+            InvalidInputError: If a file is not one of `shuffle_transformed_vectors`, or has rows
+                that the table does not have.
+            IndexAlreadyExistsError: If there is an index of this name.
+            NotFoundError: If a file does not exist.
+            CorruptFileError: If a file is damaged.
+        """
+        paths = _paths(filenames, dir_path)
+        keywords = self._keywords(ivf, pq, None)
+        create_of_files(self.dataset, self._column.name, index_name, keywords, paths)
+
+    def _assigned(self, batch: pa.RecordBatch, ivf: Centroids) -> pa.RecordBatch:
+        """Return the partitions of those rows of a batch that an index contains."""
+        vectors, rows = indexed_vectors(batch.column(VALUE), self._vectors, ivf.metric)
+        references = batch.column(REFERENCE).to_numpy()
+        if rows is not None:
+            references = references[rows]
+        columns = [pa.array(references), pa.array(ivf.assign(vectors)[0])]
+        return pa.RecordBatch.from_arrays(columns, schema=_ASSIGNED)
+
+    def _keywords(self, ivf: IvfModel, pq: PqModel, assigned: str | None) -> Mapping[str, Any]:
+        given = {
+            "num_sub_vectors": pq.num_subvectors,
+            "num_bits": pq.num_bits,
+            "ivf_centroids": ivf.centroids,
+            "pq_codebook": pq.codebook,
+            "precomputed_partition_dataset": assigned,
+        }
+        return vector_keywords(given, ivf.distance_type)
+
+    def _parameters(self, ivf: IvfModel, pq: PqModel, assigned: str | None) -> VectorParameters:
+        given = self._keywords(ivf, pq, assigned)
+        return VectorParameters.from_keywords(PQ, False, given, self._column.arrow.type)
+
+    def _rows(self, fragment_ids: Collection[int] | None) -> IndexRows:
+        """Return the rows of fragments, which are identified by their ids."""
+        fragments = self._fragments(fragment_ids)
+        snapshot = self.dataset.snapshot
+        return index_rows(snapshot, self._column, References.ROW_IDS, fragments, ignore_rows)
+
     def _num_sub_vectors(self, given: int | None) -> int:
         dimension = self.dimension
         count = optional_count("num_subvectors", given, 1)
@@ -205,8 +360,7 @@ class IndicesBuilder:
         Raises:
             InvalidInputError: If there are fewer, or their type does not have the metric.
         """
-        if self._vectors.is_binary != (metric is Metric.HAMMING) or self._vectors.dtype == np.int8:
-            raise InvalidInputError(f"metric {metric.value!r} for vectors of {self._vectors.dtype}")
+        self._require(metric)
         num_rows, wanted = self._num_rows(fragment_ids), count * sample_rate
         if num_rows < wanted:
             raise InvalidInputError(
@@ -224,3 +378,25 @@ class IndicesBuilder:
         if len(found) < count:
             raise InvalidInputError(f"{len(found)} vectors to train {count} of {what}")
         return found
+
+    def _require(self, metric: Metric) -> None:
+        """Raise InvalidInputError if vectors of the column do not have a metric."""
+        if self._vectors.is_binary != (metric is Metric.HAMMING) or self._vectors.dtype == np.int8:
+            raise InvalidInputError(f"metric {metric.value!r} for vectors of {self._vectors.dtype}")
+
+
+def _require_no(accelerator: Any) -> None:
+    if accelerator is not None:
+        raise UnsupportedFeatureError(
+            f"accelerator={accelerator!r}: models are trained by processors only; omit it"
+        )
+
+
+def _paths(names: Any, folder: str) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidInputError("filenames must be a list of strings")
+    return [_path(folder, name) for name in names]
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{str(folder).rstrip('/')}/{name}"

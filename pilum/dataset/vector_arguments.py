@@ -21,7 +21,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.storage.open import open_object
 from pilum.table.read.scan import ScanOptions, scan_table
 
-__all__ = ["VECTOR_DEFAULTS", "VectorKeywords", "vector_keywords"]
+__all__ = ["POSITIONS", "VECTOR_DEFAULTS", "VectorKeywords", "vector_keywords"]
 
 _ROW_ID, _PARTITION = "row_id", "partition"
 
@@ -47,6 +47,25 @@ class VectorKeywords(TypedDict, total=False):
     streaming_refine_passes: int | None
     skip_transpose: bool
 
+
+POSITIONS = (
+    "num_partitions",
+    "ivf_centroids",
+    "pq_codebook",
+    "num_sub_vectors",
+    "accelerator",
+    "index_cache_size",
+    "shuffle_partition_batches",
+    "shuffle_partition_concurrency",
+    "ivf_centroids_file",
+    "precomputed_partition_dataset",
+    "storage_options",
+    "filter_nan",
+    "train",
+    "fragment_ids",
+    "index_uuid",
+)
+"""Keywords of `create_index` that may be passed by position, in this order after `replace`."""
 
 VECTOR_DEFAULTS: Mapping[str, Any] = {"filter_nan": True, "skip_transpose": False}
 

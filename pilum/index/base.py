@@ -61,12 +61,15 @@ class IndexRows:
         num_rows: Number of rows.
         sample: Function that reads the values of random rows; of all rows if there are fewer than
             requested. The same number of them again are the same rows.
+        on_nodes: Function that is called with the number of rows that were inserted into graphs
+            since the last call.
     """
 
     type: pa.DataType
     batches: Iterator[pa.RecordBatch]
     num_rows: int
     sample: Callable[[int], pa.Array] = _without_sample
+    on_nodes: Callable[[int], None] | None = None
 
 
 class Index(ABC):

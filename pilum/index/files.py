@@ -174,7 +174,7 @@ class IndexFileWriter:
         self._folder = folder
         self._name = name
         self.schema = schema
-        sink = folder.store.sink(f"{folder.path}/{name}")
+        sink = folder.store.sink(f"{folder.path}/{name}".lstrip("/"))
         try:
             self._file = new_file(sink, Schema.from_arrow(schema), folder.version)
         except BaseException:
@@ -221,7 +221,7 @@ class IndexFolderWriter:
 
     Attributes:
         store: The store that will contain it.
-        path: Path of the folder in the store, without a trailing slash.
+        path: Path of the folder in the store, without a trailing slash; empty for the store itself.
         version: Version of its files; 2.0 in legacy tables, otherwise the one of the table.
         sizes: Size of each finished file in bytes, by name.
     """

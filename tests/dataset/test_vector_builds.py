@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import lance.indices
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,10 +16,12 @@ import pilum
 from pilum.errors import (
     IndexAlreadyExistsError,
     InvalidInputError,
+    NotFoundError,
     UnsupportedFeatureError,
     UnsupportedTypeError,
 )
 from pilum.index.vector.vectors import vector_column
+from pilum.indices import IndexFileVersion, IndexSegment, SupportedDistributedIndices
 
 _KINDS: list[tuple[str, dict[str, Any]]] = [
     ("IVF_FLAT", {}),
@@ -359,3 +362,83 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     dataset.create_index("v", "IVF_FLAT", progress_callback=events.append)
     assert (events[0].event, events[-1].event) == ("start", "complete")
     assert events[-1].completed == 600
+
+
+def test_progress_of_graphs_is_reported_and_can_stop_a_build(tmp_path: Path) -> None:
+    events: list[pilum.IndexProgress] = []
+    dataset = _table(tmp_path / "t", _vectors(600))
+    dataset.create_index(
+        "v", "IVF_HNSW_FLAT", num_partitions=2, m=4, progress_callback=events.append
+    )
+    stages = ["load_data", "build_graphs"]
+    assert list(dict.fromkeys(one.stage for one in events)) == stages
+    for stage in stages:
+        own = [one for one in events if one.stage == stage]
+        assert (own[0].event, own[-1].event) == ("start", "complete")
+        assert own[-1].completed == own[-1].total == 600
+        done = [one.completed or 0 for one in own]
+        assert done == sorted(done)
+
+    def stop(progress: pilum.IndexProgress) -> None:
+        if progress.stage == "build_graphs":
+            raise KeyboardInterrupt
+
+    before = dataset.version
+    with pytest.raises(KeyboardInterrupt):
+        dataset.create_index("v", "IVF_HNSW_FLAT", replace=True, m=4, progress_callback=stop)
+    assert pilum.dataset(tmp_path / "t").version == before
+    assert len(list((tmp_path / "t" / "_indices").glob("*/*"))) == 2
+
+
+def test_arguments_may_be_passed_by_position(tmp_path: Path) -> None:
+    vectors = _vectors(600)
+    dataset = _table(tmp_path / "t", vectors)
+    create: Any = dataset.create_index
+    create("v", "IVF_FLAT", "mine", "cosine", False, 3, vectors[:3])
+    [index] = dataset.list_indices()
+    assert index["name"] == "mine"
+    assert dataset.stats.index_stats("mine")["indices"][0]["num_partitions"] == 3
+    with pytest.raises(TypeError, match="num_partitions"):
+        create("v", "IVF_FLAT", "mine", "l2", True, 3, num_partitions=3)
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_PQ"])
+def test_folders_of_segments_are_committed(tmp_path: Path, kind: str) -> None:
+    vectors = _vectors(900)
+    dataset = _table(tmp_path / "t", vectors)
+    keywords: dict[str, Any] = {"num_sub_vectors": 4} if "PQ" in kind else {}
+    shape: dict[str, Any] = (
+        {"m": 6, "ef_construction": 40, "max_level": 3} if "HNSW" in kind else {}
+    )
+    built = [
+        dataset.create_index_uncommitted(
+            "v", kind, fragment_ids=[number], ivf_centroids=vectors[:2], **keywords, **shape
+        )
+        for number in (0, 1)
+    ]
+    folders = [IndexSegment(one.uuid, one.fragment_ids, one.index_version) for one in built]
+    dataset.commit_existing_index_segments("of_folders", "v", folders)
+    [about] = dataset.describe_indices()
+    assert about.index_type == kind
+    assert about.details.get("hnsw") == (
+        {"max_connections": 6, "construction_ef": 40, "max_level": 3} if shape else None
+    )
+    found = _asked(tmp_path / "t", vectors[5], nprobes=2, refine_factor=5)
+    assert found["id"][0].as_py() == 5
+    [peer] = lance.dataset(tmp_path / "t").describe_indices()
+    assert peer.index_type == kind
+    missing = IndexSegment("11111111-1111-1111-1111-111111111111", [0], 1)
+    with pytest.raises(NotFoundError, match="no files"):
+        dataset.commit_existing_index_segments("of_folders", "v", [missing])
+
+
+def test_names_of_layouts_and_types(tmp_path: Path) -> None:
+    dataset = _table(tmp_path / "t", _vectors(300))
+    kind, layout = SupportedDistributedIndices.IVF_FLAT, IndexFileVersion.V3
+    dataset.create_index("v", kind, index_file_version=layout, num_partitions=2)
+    assert dataset.describe_indices()[0].index_type == "IVF_FLAT"
+    for own, theirs in (
+        (IndexFileVersion, lance.indices.IndexFileVersion),
+        (SupportedDistributedIndices, lance.indices.SupportedDistributedIndices),
+    ):
+        assert {one.name: one.value for one in own} == {one.name: one.value for one in theirs}

@@ -13,8 +13,9 @@ Source: docs/format/vector-indices.md, "Files".
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +52,16 @@ from pilum.index.vector.training import (
 from pilum.index.vector.vectors import Matrix, VectorType
 from pilum.parallel import num_threads, submit
 
-__all__ = ["Encoded", "Models", "build", "encoded", "merge", "train_models", "write_segment"]
+__all__ = [
+    "Encoded",
+    "Models",
+    "build",
+    "encoded",
+    "merge",
+    "train_models",
+    "write_encoded",
+    "write_segment",
+]
 
 _NO_LIMIT = 2**62
 _SHARE_OF_SAMPLES = 8
@@ -89,14 +99,34 @@ def build(rows: IndexRows, parameters: VectorParameters, folder: IndexFolderWrit
     models = train_models(rows, parameters)
     if models is None:
         return
+    found = encoded(rows.batches, parameters, models)
+    write_encoded(found, parameters, models, folder, rows.on_nodes)
+
+
+def write_encoded(
+    rows: Iterable[Encoded],
+    parameters: VectorParameters,
+    models: Models,
+    folder: IndexFolderWriter,
+    on_nodes: Callable[[int], None] | None = None,
+) -> None:
+    """Write the files of a segment.
+
+    Args:
+        rows: Its rows, encoded by the models.
+        parameters: Parameters of the index.
+        models: Its models.
+        folder: The folder of the segment.
+        on_nodes: See `IndexRows`.
+    """
     with Shuffle(models.ivf.num_partitions, parameters.limit_bytes // _SHARE_OF_ROWS) as shuffle:
         loss = 0.0
-        for batch in encoded(rows.batches, parameters, models):
+        for batch in rows:
             shuffle.add(batch.partitions, batch.references, batch.columns)
             loss += batch.loss
-        known = None if parameters.assigned is not None else loss
+        known = None if parameters.assigned is not None or math.isnan(loss) else loss
         ivf = IvfModel(models.ivf.centroids, models.ivf.metric, known)
-        write_segment(shuffle, parameters, Models(ivf, models.quantizer), folder)
+        write_segment(shuffle, parameters, Models(ivf, models.quantizer), folder, on_nodes)
 
 
 def merge(
@@ -142,7 +172,8 @@ def merge(
         known = [one for one in losses if one is not None]
         loss = sum(known) if len(known) == len(losses) else None
         ivf = IvfModel(last.model.centroids, last.model.metric, loss)
-        write_segment(shuffle, parameters, Models(ivf, quantizer), folder)
+        on_nodes = None if rows is None else rows.on_nodes
+        write_segment(shuffle, parameters, Models(ivf, quantizer), folder, on_nodes)
 
 
 def _stored_rows(
@@ -198,7 +229,11 @@ def _common_quantizer(quantizers: Sequence[Quantizer]) -> Quantizer:
 
 
 def write_segment(
-    shuffle: Shuffle, parameters: VectorParameters, models: Models, folder: IndexFolderWriter
+    shuffle: Shuffle,
+    parameters: VectorParameters,
+    models: Models,
+    folder: IndexFolderWriter,
+    on_nodes: Callable[[int], None] | None = None,
 ) -> None:
     """Write the files of a segment.
 
@@ -207,6 +242,7 @@ def write_segment(
         parameters: Parameters of the index.
         models: Its models.
         folder: The folder of the segment.
+        on_nodes: See `IndexRows`.
     """
     name, shape, quantizer = parameters.details().name, parameters.graph, models.quantizer
     schema = None if shape is None else GRAPH_SCHEMA
@@ -214,7 +250,7 @@ def write_segment(
         for references, columns in shuffle.partitions():
             graph = None
             if shape is not None:
-                graph = build_graph(quantizer, columns, len(references), shape)
+                graph = build_graph(quantizer, columns, len(references), shape, on_nodes)
             writer.write(references, columns, graph)
 
 
@@ -311,7 +347,7 @@ class Encoded:
         references: Row references, of shape (n,).
         partitions: The partition of each row, of shape (n,).
         columns: Plain rows of the quantizer.
-        loss: Sum of the distances to the centroids.
+        loss: Sum of the distances to the centroids; NaN if unknown.
     """
 
     references: Addresses

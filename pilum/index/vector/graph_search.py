@@ -5,7 +5,6 @@ probes ──graphs that were not read yet: one read──▶ one call of a kern
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,16 +13,21 @@ import numpy as np
 from pilum.errors import InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.index.vector.graph import read_graph, vectors_of
+from pilum.index.vector.messages import GraphParameters
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.product import ProductQuantizer
 from pilum.index.vector.quantizer import Answer, Graphs, Probe, Quantizer, Search
 from pilum.index.vector.segment_files import IndexHeader, PartitionReader
+from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.kernels import HnswGraph, HnswVectors, nearest_hnsw
 
 __all__ = ["StoredGraphs"]
 
 _MAX_KEPT_BYTES = 4 << 30
 """So many bytes of graphs are kept; if there are more, all are dropped and read again."""
+
+_MOST = 1 << 16
+"""Parameters of graphs are at most this."""
 
 _AT_ONCE = 64
 """So many partitions are loaded together."""
@@ -87,8 +91,21 @@ class StoredGraphs(Graphs):
     def statistics(self) -> dict[str, Any]:
         """See `Graphs.statistics`."""
         texts = self._header.graph_metadata
-        about: dict[str, Any] = json.loads(texts[0]) if texts and texts[0] else {}
-        return about
+        if not texts or not texts[0]:
+            return {}
+        return dict(StoredParameters(texts[0], self._header.file.path).fields)
+
+    def parameters(self) -> GraphParameters:
+        """See `Graphs.parameters`."""
+        text = next(filter(None, self._header.graph_metadata), None)
+        if text is None:
+            return GraphParameters()
+        own = StoredParameters(text, self._header.file.path).parameters("params")
+        return GraphParameters(
+            own.integer("m", 1, _MOST),
+            own.integer("ef_construction", 1, _MOST),
+            own.integer("max_level", 1, _MOST),
+        )
 
     def _graphs(self, probes: Sequence[Probe]) -> list[tuple[HnswGraph, HnswVectors]]:
         kept = self._kept

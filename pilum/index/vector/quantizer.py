@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pilum.format.rows import Addresses
 from pilum.index.files import IndexFile
+from pilum.index.vector.messages import GraphParameters
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.stored_parameters import StoredParameters
 
@@ -164,6 +165,13 @@ class Graphs(PartitionSearch, Protocol):
 
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` about the first graph, by the reference's names."""
+
+    def parameters(self) -> GraphParameters:
+        """Return how the first graph was built; the defaults if there is none.
+
+        Raises:
+            CorruptFileError: If the file says something impossible.
+        """
 
 
 def query_numbers(probe: Probe, num_queries: int) -> NDArray[np.uint32]:

@@ -34,7 +34,7 @@ from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.segment_files import INDEX_FILE
 from pilum.index.vector.vectors import VectorType
 
-__all__ = ["VECTOR_TYPES", "Definition", "VectorIndexType", "vector_type_of"]
+__all__ = ["VECTOR_TYPES", "Definition", "VectorIndexType", "details_of", "vector_type_of"]
 
 _LAST_VERSION = 2
 
@@ -199,6 +199,16 @@ def vector_type_of(details: bytes) -> VectorIndexType:
     return {one.name: one for one in VECTOR_TYPES}[name]
 
 
+def details_of(folder: IndexFolder) -> bytes:
+    """Return the details of a segment by its files alone.
+
+    Raises:
+        NotFoundError: If a file does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    return _details(open_vector_index(folder)).pack()
+
+
 def _details(index: Index) -> VectorDetails:
     """Return the details of a segment; what its files say, if the manifest has none."""
     assert isinstance(index, Definition | VectorIndex)
@@ -213,4 +223,5 @@ def _details(index: Index) -> VectorDetails:
         compression = Compression(RQ, quantizer.bits)
     elif quantizer.name == SQ:
         compression = Compression(SQ, 8)
-    return VectorDetails(index.model.metric, compression)
+    graph = None if index.graphs is None else index.graphs.parameters()
+    return VectorDetails(index.model.metric, compression, graph)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -38,6 +38,7 @@ __all__ = [
     "merge_segments",
     "train_segment",
     "write_merged",
+    "write_segment",
 ]
 
 
@@ -57,6 +58,7 @@ class NewIndex:
         dataset_version: The version whose rows it reflects.
         uuid: Name of its folder.
         on_rows: Called while rows are read, with their number.
+        on_nodes: Called while rows are inserted into graphs, with their number.
     """
 
     name: str
@@ -65,6 +67,7 @@ class NewIndex:
     dataset_version: int
     uuid: UUID = field(default_factory=uuid4)
     on_rows: OnRows = ignore_rows
+    on_nodes: OnRows = ignore_rows
 
 
 def train_segment(
@@ -85,7 +88,7 @@ def train_segment(
         CorruptFileError: If a file is damaged.
     """
     rows = _rows(snapshot, new, fragments)
-    return _written(
+    return write_segment(
         snapshot, new, fragments, lambda folder: new.type.train(rows, parameters, folder)
     )
 
@@ -118,7 +121,7 @@ def merge_segments(
     rows = _rows(snapshot, new, fragments) if fragments else None
     covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
     if retrains:
-        return _written(
+        return write_segment(
             snapshot, new, covered, lambda folder: new.type.retrain(parts, rows, folder)
         )
     return write_merged(snapshot, new, parts, rows, covered)
@@ -132,7 +135,7 @@ def write_merged(
     covered: BitMap,
 ) -> IndexSegment:
     """Write a segment that is merged from parts and rows, and covers the given fragments."""
-    return _written(snapshot, new, covered, lambda folder: new.type.merge(parts, rows, folder))
+    return write_segment(snapshot, new, covered, lambda folder: new.type.merge(parts, rows, folder))
 
 
 def discard_segments(snapshot: Snapshot, new: Sequence[IndexSegment]) -> None:
@@ -154,15 +157,27 @@ def _references(snapshot: Snapshot, type: IndexType[Any]) -> References:
 def _rows(snapshot: Snapshot, new: NewIndex, fragments: BitMap) -> IndexRows:
     column = indexed_column(snapshot, new.path)
     references = _references(snapshot, new.type)
-    return index_rows(snapshot, column, references, fragments, new.on_rows)
+    rows = index_rows(snapshot, column, references, fragments, new.on_rows)
+    return replace(rows, on_nodes=new.on_nodes)
 
 
-def _written(
+def write_segment(
     snapshot: Snapshot,
     new: NewIndex,
     covered: BitMap,
     write: Callable[[IndexFolderWriter], bytes],
 ) -> IndexSegment:
+    """Write a segment.
+
+    Args:
+        snapshot: The version with the rows; the files go to its store.
+        new: The segment.
+        covered: Ids of the fragments that it covers.
+        write: Function that writes the files and returns the details of the index.
+
+    Returns:
+        The entry for the manifest.
+    """
     store = own_store(snapshot.store)
     path = index_folder(str(new.uuid))
     folder = IndexFolderWriter(store, path, snapshot.manifest.data_version)
