@@ -23,6 +23,7 @@ from pilum.errors import UnsupportedTypeError
 from pilum.kernels import PageValues
 
 __all__ = [
+    "NUMBERS",
     "BitBlock",
     "FixedBlock",
     "ItemValidity",
@@ -30,6 +31,7 @@ __all__ = [
     "StringBlock",
     "ValueBlock",
     "block_of",
+    "fixed_bytes",
     "integers",
     "list_items",
     "truths",
@@ -170,13 +172,15 @@ class ListBlock:
 ValueBlock: TypeAlias = FixedBlock | BitBlock | StringBlock | ListBlock
 
 
-_NUMBERS = frozenset(
+NUMBERS = frozenset(
     kind.id
     for kind in (
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
         *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.timestamp("us")),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.duration("us")),
     )
 )
+"""The ids of types with values of 8, 16, 32 or 64 bits."""
 
 
 def block_of(array: pa.Array) -> ValueBlock:
@@ -186,8 +190,8 @@ def block_of(array: pa.Array) -> ValueBlock:
         UnsupportedTypeError: If the file format has no form for the type.
     """
     kind, count = array.type, len(array)
-    if kind.id in _NUMBERS:
-        return FixedBlock(_fixed(array), kind.bit_width, count)
+    if kind.id in NUMBERS:
+        return FixedBlock(fixed_bytes(array), kind.bit_width, count)
     if pt.is_boolean(kind):
         return BitBlock(_bytes(array.buffers()[1]), array.offset, count)
     if pt.is_string(kind) or pt.is_binary(kind):
@@ -198,14 +202,15 @@ def block_of(array: pa.Array) -> ValueBlock:
         return _lists(array)
     if not hasattr(kind, "bit_width"):
         raise UnsupportedTypeError(f"files of this version cannot store values of type {kind}")
-    return FixedBlock(_fixed(array), kind.bit_width, count)
+    return FixedBlock(fixed_bytes(array), kind.bit_width, count)
 
 
 def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
     return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
 
-def _fixed(array: pa.Array) -> NDArray[np.uint8]:
+def fixed_bytes(array: pa.Array) -> NDArray[np.uint8]:
+    """Return the bytes of fixed-width values, with zeros for nulls."""
     width = array.type.bit_width // 8
     data = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
     if array.null_count == 0:

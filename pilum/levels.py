@@ -38,7 +38,7 @@ from pilum import kernels
 from pilum.arrays import filtered
 from pilum.blocks import validity_mask
 
-__all__ = ["Levels", "ravel", "shown_items"]
+__all__ = ["ALL_VALID", "Levels", "ravel", "shown_items"]
 
 _ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -142,6 +142,10 @@ def ravel(
         max_visible,
     )
     return levels, leaf
+
+
+ALL_VALID = Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, 0, 0, 0, 0, 0)
+"""The levels of no rows of a column without lists and nulls."""
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ in them need no further one. Source: docs/format/container.md, "Footer", "Column
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -57,6 +57,7 @@ __all__ = [
     "buffer_places",
     "direct",
     "pack_columns",
+    "pack_single_pages",
     "pack_table",
     "parse_column",
     "parse_file_descriptor",
@@ -256,6 +257,17 @@ class FileBody:
         self.sink.write(b"".join(parts))
         return tuple(places)
 
+    @property
+    def padding(self) -> bytes:
+        """The padding of an aligned position, as long as the alignment."""
+        return _PAD * self._alignment
+
+    def aligned(self, data: Any) -> int:
+        """Write data buffers that are padded already, and return the position of the first."""
+        position = self.sink.position
+        self.sink.write(data)
+        return position
+
     def global_buffer(self, data: Any) -> int:
         """Write a global buffer and return its number, from 1 on."""
         self._global_buffers.append(self.buffer(data))
@@ -394,6 +406,23 @@ def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encod
         )
     data: bytes = message.SerializeToString()
     return data
+
+
+def pack_single_pages(
+    layout: encodings21_pb2.PageLayout, num_rows: int, places: Iterable[tuple[Any, Any]]
+) -> Iterator[bytes]:
+    """Serialise the metadata of columns of one page each, with a common description.
+
+    The places are the offsets and the sizes of the buffers of each page.
+    """
+    message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
+    page = message.pages.add(
+        length=num_rows, encoding=direct(f"/{_PAGE_LAYOUT}", layout.SerializeToString())
+    )
+    for offsets, sizes in places:
+        page.buffer_offsets[:] = offsets
+        page.buffer_sizes[:] = sizes
+        yield message.SerializeToString()
 
 
 def require_countable(num_rows: int) -> None:

@@ -124,7 +124,7 @@ class Column:
         self.elements = elements
         self._known = known
         self._caches = caches
-        self._slots: dict[int, CacheSlot] = {}
+        self._slots: dict[int, CacheSlot] | None = None
         self.row_bounds: NDArray[np.int64] = known.row_bounds
         if elements > 1:
             whole = bool((known.row_bounds % elements == 0).all())
@@ -192,6 +192,8 @@ class Column:
             return self._caches.descriptions.parsed(_layout, data, self._known.version)
 
     def _slot(self, number: int) -> CacheSlot:
+        if self._slots is None:  # most columns of a wide table are never read at random
+            self._slots = {}
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = self._caches.pages.slot(self.index, number)
@@ -325,7 +327,7 @@ class ContainerReader(ABC, Generic[C]):
             tail = tail.since(footer.column_metadata)
         return cls(source, footer, descriptor, columns, global_buffers, tail, caches)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The schema, with the field ids of the table that the file was written for."""
         try:

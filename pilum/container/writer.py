@@ -24,11 +24,13 @@ import pyarrow.types as pt
 
 from pilum.arrays import without_null_values
 from pilum.container.blobs import Sidecars, place_blobs
+from pilum.container.few_rows import number_columns, write_joined
 from pilum.container.frame import FileBody, PageEntry, pack_columns, require_countable
 from pilum.container.page_queue import InOrder, Waiting
 from pilum.container.storable import checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
+from pilum.encodings.joined_pages import can_join
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.rows import encode_places, encode_rows
 from pilum.errors import InvalidInputError, SchemaMismatchError
@@ -50,6 +52,7 @@ _MAX_ALIGNMENT = 4096
 
 _PAGE_BYTES = 8 * 1024 * 1024
 _NO_ENCODING = EncodingOptions()
+_NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,31 +314,76 @@ class FileWriter(ContainerWriter):
     ) -> None:
         super().__init__(sink, schema, version, options, sidecars)
         self._on_page = on_page
-        page_bytes = options.page_bytes(len(schema.fields))
-        stored = described(schema) if schema.has_marks else schema
-        self._columns = [
-            [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
-            for field in stored.fields
-        ]
+        self._options = options
+        self._fields = (described(schema) if schema.has_marks else schema).fields
+        self._groups: dict[int, list[_ColumnWriter]] = {}
+        self._few: dict[int, pa.Array] = {}
         self._encoding = InOrder(self._write_pages)
 
     def _add(self, arrays: list[pa.Array]) -> None:
-        for columns, array in zip(self._columns, arrays, strict=True):
-            for column in columns:
-                for chain in column.add(array):
-                    self._encode(column, chain)
+        self._release(self._few)
+        if arrays and self._may_be_few(len(arrays[0])):
+            self._few = {place: arrays[place] for place in number_columns(self._schema)}
+        for place, array in enumerate(arrays):
+            if place not in self._few:
+                self._add_to(place, array)
+
+    def _may_be_few(self, num_rows: int) -> bool:
+        """Return whether these are the first rows, and so few that they are a page at most."""
+        fits = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
+        is_first = self._num_rows == 0 and self._on_page is None
+        return fits and is_first and can_join(num_rows, self._version, self._options.encoding)
+
+    def _release(self, few: dict[int, pa.Array]) -> None:
+        """Pass rows that were kept to be written together to the writers of their columns."""
+        self._few = {}
+        for place, array in few.items():
+            self._add_to(place, array)
+
+    def _add_to(self, place: int, array: pa.Array) -> None:
+        for column in self._group(place):
+            for chain in column.add(array):
+                self._encode(column, chain)
+
+    def _group(self, place: int) -> list[_ColumnWriter]:
+        """Return the writers of the columns of a top-level field."""
+        found = self._groups.get(place)
+        if found is None:
+            page_bytes = self._options.page_bytes(len(self._fields))
+            found = self._groups[place] = [
+                _ColumnWriter(path, page_bytes, self._options.encoding)
+                for path in self._fields[place].leaf_paths()
+            ]
+        return found
 
     def _buffered_bytes(self) -> int:
-        return sum(column.waiting.num_bytes for columns in self._columns for column in columns)
+        groups = self._groups.values()
+        waiting = sum(column.waiting.num_bytes for columns in groups for column in columns)
+        return waiting + _NUMBER_BYTES * self._num_rows * len(self._few)
 
     def _flush(self) -> tuple[list[FieldId], list[bytes]]:
-        columns = [column for group in self._columns for column in group]
+        few = self._few
+        joined = write_joined(self._body, few, self._version) if few else {}
+        self._release({place: array for place, array in few.items() if place not in joined})
+        groups = [
+            [] if place in joined else self._group(place) for place in range(len(self._fields))
+        ]
+        columns = [column for group in groups for column in group]
         for column in columns:
             for chain in column.flush():
                 self._encode(column, chain)
         self._encoding.finish()
-        ids = [column.leaf.id for column in columns]
-        return ids, pack_columns([column.entries for column in columns])
+        packed = iter(pack_columns([column.entries for column in columns]))
+        ids: list[FieldId] = []
+        metadata: list[bytes] = []
+        for place, (field, group) in enumerate(zip(self._fields, groups, strict=True)):
+            if place in joined:
+                ids.append(field.id)
+                metadata.append(joined[place])
+            for column in group:
+                ids.append(column.leaf.id)
+                metadata.append(next(packed))
+        return ids, metadata
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
         task = partial(column.encode, chain, self._version)

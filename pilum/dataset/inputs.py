@@ -15,6 +15,7 @@ import pyarrow as pa
 from pilum.arrays import has_dictionaries, join_arrays
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.rows import BATCH_ROWS
+from pilum.format.types import PLAIN_BY_ID
 from pilum.table.write.align import without_views
 from pilum.table.write.forms import converted, table_form
 
@@ -28,6 +29,9 @@ _KINDS = (
 
 _SMALL_SHARE = 8
 """A column with less than this part of the bytes of its batch is copied out of a stream."""
+
+_WITHOUT_VIEWS = frozenset(PLAIN_BY_ID)
+"""The ids of types that neither are views nor contain one."""
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
@@ -168,6 +172,8 @@ def _require_names(found: pa.Schema, wanted: pa.Schema) -> None:
 def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return a stream without string views, which Arrow can neither take nor join."""
     schema = reader.schema
+    if all(kind.id in _WITHOUT_VIEWS for kind in schema.types):
+        return reader
     plain = pa.schema(
         [field.with_type(without_views(field.type)) for field in schema], schema.metadata
     )

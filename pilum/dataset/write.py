@@ -264,15 +264,16 @@ def write_transaction(
     snapshot = _existing(store, wanted.mode, pinned)
     bases = wanted.bases(snapshot)
     reader = to_reader(data, schema)
-    version = _file_version(snapshot, wanted, reader.schema)
+    created = new_schema(reader.schema) if snapshot is None else None
+    version = _file_version(snapshot, wanted, created)
     options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
     if version.has_blobs_v2:
-        reader = with_blobs_v2(reader)
+        reader, created = with_blobs_v2(reader), None
     appends = wanted.mode == "append" and snapshot is not None
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, wanted)
         if snapshot and appends
-        else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
+        else created or new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
     )
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
@@ -347,11 +348,15 @@ def _first_field_id(snapshot: Snapshot) -> int:
     return Snapshot.latest(snapshot.store).manifest.first_new_field_id
 
 
-def _file_version(snapshot: Snapshot | None, wanted: Write, schema: pa.Schema) -> FileVersion:
+def _file_version(snapshot: Snapshot | None, wanted: Write, created: Schema | None) -> FileVersion:
+    """Return the version of the new files of a table, or of one that is created with a schema."""
     asked = wanted.data_storage_version
     version = None if asked is None else FileVersion.parse(asked)
     if snapshot is None or (version and wanted.mode != "append"):
-        return version or default_version(new_schema(schema), has_sidecars=True)
+        if version is not None:
+            return version
+        assert created is not None
+        return default_version(created, has_sidecars=True)
     return require_version(snapshot, asked)
 
 

@@ -51,6 +51,7 @@ from pilum.encodings.structural.mini_block import PageDictionary, join_strings
 from pilum.format.version import FileVersion
 
 __all__ = [
+    "MIN_DICTIONARY_VALUES",
     "Choice",
     "choose_dictionary",
     "choose_fixed",
@@ -60,6 +61,7 @@ __all__ = [
     "dictionary_below",
     "dictionary_choice",
     "dictionary_of",
+    "fixed_ways",
     "list_encoding",
     "smallest",
 ]
@@ -103,7 +105,7 @@ def choose_fixed(block: FixedBlock | BitBlock | ListBlock, options: EncodingOpti
         return smallest(block, [(Flat(1), (block.num_values + 7) // 8)])
     if options.compression == "none" or block.bits not in (8, 16, 32, 64):
         return smallest(block, [(Flat(block.bits), len(block.data))])
-    flat, packed, runs = _ways(block.bits)
+    flat, packed, runs = fixed_ways(block.bits)
     rle_bytes, packed_bytes = kernels.fixed_costs(block.data, block.bits)
     costs = [(flat, len(block.data)), (packed, packed_bytes)]
     if _runs_allow(block, options):
@@ -112,7 +114,8 @@ def choose_fixed(block: FixedBlock | BitBlock | ListBlock, options: EncodingOpti
 
 
 @cache
-def _ways(bits: int) -> tuple[Compressive, Compressive, Compressive]:
+def fixed_ways(bits: int) -> tuple[Compressive, Compressive, Compressive]:
+    """Return the encodings of numbers in the order in which equal sizes are preferred."""
     return Flat(bits), InlineBitpacking(bits), Rle(bits)
 
 
@@ -239,7 +242,9 @@ def _with_offsets(
     return StringBlock(offsets.astype(kind), data, block.num_values, block.is_text)
 
 
-_DICTIONARY_MIN_VALUES = 100
+MIN_DICTIONARY_VALUES = 100
+"""Fewest values of a page that may get a dictionary."""
+"""Fewest values of a page that may get a dictionary."""
 _DICTIONARY_MAX_VALUES = 100_000
 _DICTIONARY_SAMPLE = 4_096
 _STRETCHES = 32
@@ -256,8 +261,8 @@ def choose_dictionary(
     """Return indices and dictionary if they are clearly smaller; else the reason."""
     if not _may_have(block, version):
         return _no("not for such values")
-    if len(leaf) < _DICTIONARY_MIN_VALUES:
-        return _no(f"fewer than {_DICTIONARY_MIN_VALUES} values")
+    if len(leaf) < MIN_DICTIONARY_VALUES:
+        return _no(f"fewer than {MIN_DICTIONARY_VALUES} values")
     if isinstance(block, FixedBlock) and block.bits == 64:
         # Two floats may be equal and yet have different bits.
         leaf = leaf.view(pa.int64())

@@ -131,6 +131,8 @@ def stored_members(field: Field) -> tuple[Field, ...]:
 
 
 def _mapped(schema: Schema, form: Callable[[Field], Field]) -> Schema:
+    if schema.is_plain:
+        return schema
     fields = tuple(_walk(field, form) for field in schema.fields)
     same = all(new is old for new, old in zip(fields, schema.fields, strict=True))
     return schema if same else Schema(fields, schema.metadata)

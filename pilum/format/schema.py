@@ -16,12 +16,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NewType
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.cache import Cache
 from pilum.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -34,6 +35,7 @@ from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
     JSON,
+    PLAIN_BY_ID,
     PLAIN_TYPES,
     arrow_of_leaf,
     logical_type,
@@ -282,15 +284,24 @@ class Schema:
     @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema."""
-        return pa.schema([field.arrow for field in self.fields], dict(self.metadata) or None)
+        fields = [
+            field.arrow
+            if field.metadata or field.logical_type not in PLAIN_TYPES
+            # The common case, without calls; tables may have thousands of such fields.
+            else pa.field(field.name, arrow_of_leaf(field.logical_type), field.nullable)
+            for field in self.fields
+        ]
+        return pa.schema(fields, dict(self.metadata) or None)
 
     @cached_property
     def is_plain(self) -> bool:
         """Whether all fields hold plain values, or nulls; arrays of their types need no checks."""
-        return all(
-            field.is_plain and field.nullable and field.logical_type in PLAIN_TYPES
-            for field in self.fields
-        )
+        for field in self.fields:  # a generator would cost more; tables may have thousands
+            if field.children or field.metadata or not field.nullable:
+                return False
+            if field.logical_type not in PLAIN_TYPES:
+                return False
+        return True
 
     @cached_property
     def has_marks(self) -> bool:
@@ -321,14 +332,37 @@ class Schema:
     @cached_property
     def fault(self) -> str:
         """The reason why the schema is invalid for a table; empty if it is valid."""
+        if self._is_simple:
+            return _fault_of_names(self.fields, "")
         found = (_fault_of(field) for field in self.walk())
         numbers = Counter(field.id for field in self.walk() if field.id != DESCRIPTOR_ID)
         twice = (f"two fields have the id {number}" for number, n in numbers.items() if n > 1)
         return next(filter(None, (_fault_of_names(self.fields, ""), *found, *twice)), "")
 
+    @property
+    def _is_simple(self) -> bool:
+        """Whether all fields have valid types and distinct ids, according to a quick check."""
+        ids = set()
+        for field in self.fields:
+            kind = field.logical_type
+            if field.children or kind not in PLAIN_TYPES or kind == "null":
+                return False
+            ids.add(field.id)
+        are_distinct = 0 < len(ids) == len(self.fields)
+        return are_distinct and 0 <= min(ids) <= max(ids) < _NO_ID_LEFT
+
     @cached_property
     def _by_id(self) -> dict[FieldId, Field]:
         return {field.id: field for field in self.walk()}
+
+    def parent(self, field: Field) -> Field | None:
+        """Return the field above one of the schema's own fields; None for a top-level field."""
+        return self._parents.get(id(field))
+
+    @cached_property
+    def _parents(self) -> dict[int, Field]:
+        """The field above each field below the top level, by the identity of the lower one."""
+        return {id(child): field for field in self.walk() for child in field.children}
 
     @cached_property
     def names(self) -> list[str]:
@@ -409,12 +443,20 @@ class Schema:
         ids = iter(range(first_id, 2**31))
         fields = []
         for field in schema:
-            if "." in field.name:
-                raise InvalidInputError(f"column {field.name!r}: names must not contain a dot")
-            fields.append(Field.from_arrow(field, ids))
+            name, kind = field.name, field.type
+            if "." in name:
+                raise InvalidInputError(f"column {name!r}: names must not contain a dot")
+            plain = PLAIN_BY_ID.get(kind.id)
+            if plain is None or field.metadata:
+                fields.append(Field.from_arrow(field, ids))
+            else:  # most fields; tables may have thousands of them
+                fields.append(Field(name, FieldId(next(ids)), plain, field.nullable))
         _check_unique(tuple(fields))
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-        return cls(tuple(fields), metadata)
+        made = cls(tuple(fields), metadata)
+        if made.is_plain:
+            vars(made)["arrow"] = schema  # otherwise it would be built again, field by field
+        return made
 
     @classmethod
     def from_proto(
@@ -427,8 +469,14 @@ class Schema:
         Raises:
             CorruptFileError: If a parent is missing or the tree is too deep.
         """
-        flat = tuple([message.SerializeToString() for message in fields])
-        return _known_schema(flat, tuple(metadata.items()) if metadata else ())
+        messages = list(fields)
+        flat = tuple([message.SerializeToString() for message in messages])
+        key = flat, tuple(metadata.items()) if metadata else ()
+        found = _known_schemas.get(key)
+        if found is None:
+            found = cls._of_messages(messages, metadata or {})
+            _known_schemas.put(key, found, 1)
+        return found
 
     @classmethod
     def _of_messages(
@@ -446,8 +494,16 @@ class Schema:
             if message.id != DESCRIPTOR_ID:
                 above = message.id
                 children.setdefault(above, [])
-        tree = tuple(_from_proto(message, children, 0) for message in children[_ROOT])
-        return cls(tree, _text(metadata, "the schema"))
+        tree = []
+        for message in children[_ROOT]:
+            kind, number = message.logical_type, message.id
+            is_plain = kind in PLAIN_TYPES and kind != "null" and number != DESCRIPTOR_ID
+            if is_plain and not (message.metadata or message.extension_name or children[number]):
+                # Most fields; tables may have thousands of them.
+                tree.append(Field(message.name, FieldId(number), kind, message.nullable))
+            else:
+                tree.append(_from_proto(message, children, 0))
+        return cls(tuple(tree), _text(metadata, "the schema"))
 
     def to_proto(self) -> list[file_pb2.Field]:
         """Return the flattened form, in pre-order."""
@@ -458,9 +514,8 @@ class Schema:
         return {key: value.encode() for key, value in self.metadata.items()}
 
 
-@lru_cache(maxsize=16)
-def _known_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> Schema:
-    return Schema._of_messages(map(file_pb2.Field.FromString, fields), dict(metadata))
+_known_schemas = Cache(limit_bytes=16)
+"""Parsed schemas by their messages; each counts as one."""
 
 
 def _is_struct_list(arrow: pa.DataType) -> bool:

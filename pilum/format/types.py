@@ -40,6 +40,7 @@ __all__ = [
     "EXTENSION_METADATA",
     "EXTENSION_NAME",
     "JSON",
+    "PLAIN_BY_ID",
     "PLAIN_TYPES",
     "arrow_of_leaf",
     "logical_type",
@@ -86,6 +87,8 @@ _PLAIN: dict[str, pa.DataType] = {
 }
 PLAIN_TYPES = frozenset(_PLAIN)
 """The names without parameters of types without child fields."""
+PLAIN_BY_ID = {arrow.id: name for name, arrow in _PLAIN.items() if ":" not in name}
+"""Those of them whose Arrow type has no parameters either, by the id of the type."""
 
 JSON = "json"
 """The name of binary JSON, stored in a large_binary."""

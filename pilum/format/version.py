@@ -20,6 +20,8 @@ class FileVersion(Enum):
     V2_1 = (2, 1)
     V2_2 = (2, 2)
 
+    __hash__ = object.__hash__  # that of Enum is a function in Python, and keys contain versions
+
     def __str__(self) -> str:
         """Return the canonical string of a manifest's `data_format.version`, such as "2.1"."""
         if self is FileVersion.LEGACY:

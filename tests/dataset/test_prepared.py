@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from python_calls import num_calls
 
 import pilum
 from pilum.errors import InvalidInputError
 
 VECTORS = np.random.default_rng(3).normal(size=(300, 4)).astype(np.float32)
-PACKAGE = Path(pilum.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -38,24 +36,6 @@ def rows_near(query: Any, k: int = 5) -> list[int]:
     """Returns the nearest rows by the definition of the distance."""
     distances = ((VECTORS.astype(np.float64) - query) ** 2).sum(axis=1)
     return [int(row) for row in np.argsort(distances)[:k]]
-
-
-def num_calls(function: Callable[[], object]) -> int:
-    """Returns the number of calls of functions of the package, kernels aside."""
-    names: list[str] = []
-
-    def count(frame: Any, event: str, argument: object) -> None:
-        del argument
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and PACKAGE in path.parents and path.parent.name != "kernels":
-            names.append(frame.f_code.co_qualname)
-
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return len(names)
 
 
 def test_a_query_takes_few_calls(dataset: pilum.LanceDataset) -> None:

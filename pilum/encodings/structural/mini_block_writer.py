@@ -29,12 +29,13 @@ from pilum.encodings.structural.mini_block import PageDictionary
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
-from pilum.levels import Levels
+from pilum.levels import ALL_VALID, Levels
 
 __all__ = [
     "LEVEL_BYTES",
     "LevelEncoding",
     "encode_mini_block",
+    "encode_mini_blocks_of_each",
     "level_encodings",
     "levels_fit_chunks",
     "most_values",
@@ -98,6 +99,33 @@ def encode_mini_block(
     if levels.max_rep:
         buffers.append(index)
     return EncodedPage(num_rows, layout, tuple(buffers))
+
+
+def encode_mini_blocks_of_each(
+    data: NDArray[np.uint8],
+    bits: int,
+    values: Compressive,
+    num_values: int,
+    version: FileVersion,
+    padding: bytes,
+) -> tuple[pb.PageLayout, NDArray[np.uint8], NDArray[np.int64]]:
+    """Cut columns of fixed-width values, which lie one after the other, into pages of their own.
+
+    Returns:
+        The description of all pages; their buffers, padded to a multiple of the length of
+        `padding` with its first byte; the sizes of both buffers of each page, shape (n, 2).
+    """
+    coding, compression = values.chunk_coding()
+    large = version.has_large_chunks
+    writer = kernels.MiniBlockWriter(
+        coding, large=large, max_values=_DEFAULTS.minichunk_values, compression=compression
+    )
+    pages, sizes = writer.encode_each(data, bits, num_values, len(padding), padding[0])
+    no_levels = level_encodings(ALL_VALID, version)
+    layout = _layout(
+        _Description(values, *no_levels, ALL_VALID.codes, False, num_values, large, None, 0)
+    )
+    return layout, pages, sizes.reshape(-1, 2)
 
 
 class _Description(NamedTuple):

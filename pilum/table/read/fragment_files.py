@@ -222,6 +222,8 @@ class FragmentReader:
         """Return the files with parts of a field; of two with the same part, the first is used."""
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
+            if not field.children and field.id in column_of:  # tables may have thousands of them
+                return [self._part(field, file, column_of, {field.id: column_of[field.id]})]
             columns = {number: column_of[number] for number in field.ids if number in column_of}
             parts = [self._part(field, file, column_of, columns)] if columns else []
             missing = set(field.ids).difference(columns)

@@ -20,7 +20,7 @@ than the manifest says, or a column whose values have another type. Source: docs
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from itertools import repeat
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -207,10 +207,12 @@ class Agreement:
         if reader.version is FileVersion.LEGACY:
             return  # its columns are found by their ids
         schema = reader.schema
+        if _is_as_written(field, schema, column_of, reader):
+            return
         key = id(field), id(schema), id(column_of)
         if key in self._agreed:
             return
-        _require_place(field, schema.fields, reader)
+        _require_place(field, None, reader)
         for member in field.walk():
             if member.id in column_of:
                 _require_agreement(member, column_of[member.id], reader)
@@ -219,18 +221,33 @@ class Agreement:
         self._agreed[key] = field, schema, column_of
 
 
-def _require_place(field: Field, siblings: Sequence[Field], reader: DataFileReader) -> None:
+def _is_as_written(
+    field: Field, schema: Schema, column_of: Mapping[FieldId, int], reader: DataFileReader
+) -> bool:
+    """Return whether a field without members, the common case, is in the file as it was written."""
+    own = schema.find(field.id)
+    return (
+        own is not None
+        and not (field.children or own.children)
+        and own.name == field.name
+        and own.logical_type == field.logical_type
+        and schema.parent(own) is None
+        and reader.field_columns().get(field.id) == column_of.get(field.id)
+    )
+
+
+def _require_place(field: Field, above: Field | None, reader: DataFileReader) -> None:
     """Check that fields have the same parents in the file; fields never change their parent."""
     own = reader.schema.find(field.id)
     if own is None or own.name != field.name:
         return
-    if not any(own is sibling for sibling in siblings):
+    if reader.schema.parent(own) is not above:
         raise CorruptFileError(
             f"field {field.name!r} (id {field.id}) is a member of another field in the file",
             reader.source.path,
         )
     for child in field.children:
-        _require_place(child, own.children, reader)
+        _require_place(child, own, reader)
 
 
 def _require_agreement(member: Field, column: int, reader: DataFileReader) -> None:

@@ -52,6 +52,7 @@ _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 _THREAD_BYTES = 32 * 1024
 """Average size of segments below which threads would only wait for each other."""
 _TINY_VALUES = 1024
+_TINY_ROWS = 16
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
 """Share of selected rows below which single rows are read instead of all chunks of a window."""
@@ -213,7 +214,8 @@ class Pending:
         self._columns = columns
         own = tasks or _Tasks(window.source.store.is_remote)
         # Computing the size of very few values costs more than reading them.
-        is_tiny = window.rows.num_rows * len(columns) <= _TINY_VALUES
+        num_rows = window.rows.num_rows
+        is_tiny = num_rows <= _TINY_ROWS or num_rows * len(columns) <= _TINY_VALUES
         self._places: list[list[tuple[_Task, int]] | None] = []
         for column in columns:
             if column.field is None:

@@ -120,6 +120,10 @@ def align(incoming: pa.Schema, table: Schema) -> Alignment:
             not nullable.
         InvalidInputError: If a column comes twice.
     """
+    if table.is_plain and incoming.remove_metadata().equals(
+        table.arrow.remove_metadata(), check_metadata=True
+    ):
+        return Alignment(table)
     fields = _matched(list(incoming), table.fields, "")
     if not fields:
         raise SchemaMismatchError(f"the data has no columns; the table has {table.names}")
@@ -282,7 +286,8 @@ def require_sound_keys(schema: Schema) -> None:
     The key is the columns that are marked in the metadata of the schema; uniqueness is not checked.
     """
     for field in schema.fields:
-        _require_values(field, field.name, nullable=False)
+        if not field.is_plain:
+            _require_values(field, field.name, nullable=False)
 
 
 def _require_values(field: Field, path: str, *, nullable: bool) -> None:

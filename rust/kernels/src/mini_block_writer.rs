@@ -233,6 +233,59 @@ pub fn encode(
     Ok(made)
 }
 
+/// Pages of several columns, joined.
+#[derive(Debug, Default)]
+pub struct JoinedPages {
+    /// Words and chunks of each page in turn, each padded to the alignment.
+    pub data: Vec<u8>,
+    /// Bytes of the words and of the chunks of each page, without padding.
+    pub sizes: Vec<i64>,
+}
+
+/// Encodes columns of `num_values` values of `bits` bits (a multiple of 8) that lie one after the
+/// other, without levels: a page for each.
+pub fn encode_each(
+    data: &[u8],
+    bits: usize,
+    coding: Coding,
+    num_values: usize,
+    chunking: &Chunking,
+    alignment: usize,
+    padding: u8,
+) -> Result<JoinedPages> {
+    let column_bytes = (bits / 8).saturating_mul(num_values);
+    if column_bytes == 0 || !data.len().is_multiple_of(column_bytes) || alignment == 0 {
+        let found = data.len();
+        return Err(Corrupt(format!(
+            "{found} bytes of columns of {column_bytes}"
+        )));
+    }
+    let levels = LevelsIn {
+        rep: &[],
+        def: &[],
+        rep_plan: None,
+        def_plan: None,
+        max_rep: 0,
+        max_visible: 0,
+    };
+    let mut joined = JoinedPages::default();
+    for data in data.chunks_exact(column_bytes) {
+        let input = Input::Fixed { data, bits };
+        let page = encode(&input, coding, num_values, &levels, chunking)?;
+        for buffer in [page.words, page.chunks] {
+            joined.sizes.push(as_i64(buffer.len())?);
+            joined.data.extend_from_slice(&buffer);
+            let padded = joined.data.len().next_multiple_of(alignment);
+            joined.data.resize(padded, padding);
+        }
+    }
+    Ok(joined)
+}
+
+fn as_i64(size: usize) -> Result<i64> {
+    i64::try_from(size).map_err(|_| Corrupt(format!("a buffer of {size} bytes")))
+}
+
 impl LevelsIn<'_> {
     fn len(&self) -> usize {
         self.rep.len().max(self.def.len())
@@ -629,6 +682,33 @@ mod tests {
         };
         let large = encode(&input, Coding::Plain, 3, &none(), &wide).unwrap();
         assert_eq!(large.words, [0x20, 0, 0, 0]);
+    }
+
+    #[test]
+    fn pages_of_several_columns_equal_those_of_each() {
+        let data: Vec<u8> = (0..60u8).collect();
+        let chunking = Chunking::default();
+        let joined = encode_each(&data, 32, Coding::Plain, 5, &chunking, 64, 7).unwrap();
+        let (mut start, mut sizes) = (0, joined.sizes.iter());
+        for column in data.chunks(20) {
+            let input = Input::Fixed {
+                data: column,
+                bits: 32,
+            };
+            let page = encode(&input, Coding::Plain, 5, &none(), &chunking).unwrap();
+            for buffer in [page.words, page.chunks] {
+                assert_eq!(*sizes.next().unwrap(), i64::try_from(buffer.len()).unwrap());
+                let end = start + buffer.len();
+                assert_eq!(joined.data.get(start..end).unwrap(), buffer);
+                start = end.next_multiple_of(64);
+                let padding = joined.data.get(end..start).unwrap();
+                assert!(padding.iter().all(|&byte| byte == 7));
+            }
+        }
+        assert_eq!(start, joined.data.len());
+        for (bits, num_values) in [(32, 7), (0, 5), (32, 0)] {
+            assert!(encode_each(&data, bits, Coding::Plain, num_values, &chunking, 64, 7).is_err());
+        }
     }
 
     #[test]

@@ -27,6 +27,32 @@ pub fn fixed_costs(data: &[u8], bits: usize) -> Result<FixedCosts> {
     }
 }
 
+/// Costs of run-length encoding and of bit-packing for columns of `column_bytes`, one after the
+/// other.
+pub fn fixed_costs_each(
+    data: &[u8],
+    bits: usize,
+    column_bytes: usize,
+) -> Result<(Vec<i64>, Vec<i64>)> {
+    if column_bytes == 0 || !data.len().is_multiple_of(column_bytes) {
+        let found = data.len();
+        return Err(Corrupt(format!(
+            "{found} bytes of columns of {column_bytes}"
+        )));
+    }
+    let (mut runs, mut packed) = (Vec::new(), Vec::new());
+    for column in data.chunks_exact(column_bytes) {
+        let costs = fixed_costs(column, bits)?;
+        for (found, bytes) in [
+            (&mut runs, costs.rle_bytes),
+            (&mut packed, costs.inline_bitpacking_bytes),
+        ] {
+            found.push(i64::try_from(bytes).map_err(|_| Corrupt(format!("{bytes} bytes")))?);
+        }
+    }
+    Ok((runs, packed))
+}
+
 /// Number of runs of equal values of 8, 16, 32 or 64 bits.
 pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
     match bits {

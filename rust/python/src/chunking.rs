@@ -220,4 +220,27 @@ impl MiniBlockWriter {
             made.index.into_pyarray(py),
         ))
     }
+
+    /// Cuts columns of `num_values` values of `bits` bits, which lie one after the other. Returns
+    /// the words and the chunks of each page, joined and padded, and their sizes.
+    #[allow(clippy::needless_pass_by_value)]
+    fn encode_each<'py>(
+        &self,
+        py: Python<'py>,
+        data: PyReadonlyArray1<'py, u8>,
+        bits: usize,
+        num_values: usize,
+        alignment: usize,
+        padding: u8,
+    ) -> PyResult<(Made<'py>, Bound<'py, PyArray1<i64>>)> {
+        let data = slice(&data)?;
+        let joined = py
+            .detach(|| {
+                let chunking = &self.chunking;
+                let coding = self.coding;
+                kernel::encode_each(data, bits, coding, num_values, chunking, alignment, padding)
+            })
+            .map_err(impossible)?;
+        Ok((joined.data.into_pyarray(py), joined.sizes.into_pyarray(py)))
+    }
 }

@@ -302,6 +302,24 @@ pub fn distinct_strings<'py>(
     }))
 }
 
+type Sizes<'py> = Bound<'py, PyArray1<i64>>;
+
+/// The costs of `fixed_costs` for columns of `column_bytes` that lie one after the other.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn fixed_costs_each<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    bits: usize,
+    column_bytes: usize,
+) -> PyResult<(Sizes<'py>, Sizes<'py>)> {
+    let data = slice(&data)?;
+    let (runs, packed) = py
+        .detach(|| statistics::fixed_costs_each(data, bits, column_bytes))
+        .map_err(impossible)?;
+    Ok((runs.into_pyarray(py), packed.into_pyarray(py)))
+}
+
 /// Bytes that run-length encoding and inline bit-packing would take.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]

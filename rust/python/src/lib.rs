@@ -37,8 +37,8 @@ mod _kernels {
     #[pymodule_export]
     use crate::encoding::{
         FullZipWriter, compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
-        encode_levels, exceeds_distinct, fixed_costs, most_entries, pack_block, ravel,
-        shown_offsets,
+        encode_levels, exceeds_distinct, fixed_costs, fixed_costs_each, most_entries, pack_block,
+        ravel, shown_offsets,
     };
     #[pymodule_export]
     use crate::hnsw::{HnswBuilder, HnswGraph, HnswVectors, nearest_hnsw};

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pilum
@@ -27,10 +28,13 @@ def test_results_belong_to_a_session_and_are_bounded(
 ) -> None:
     monkeypatch.setattr(sessions, "_MANY", 3)
     names = [f"c{number}" for number in range(5)]
-    pilum.write_dataset({name: [number] for number, name in enumerate(names)}, tmp_path / "t")
+    columns = {name: pa.array([{"x": number}]) for number, name in enumerate(names)}
+    pilum.write_dataset({**columns, "plain": [1]}, tmp_path / "t")
     session, other = Session(), Session()
     dataset = pilum.dataset(tmp_path / "t", session=session)
     for name in names:
         assert dataset.to_table(columns=[name]).num_rows == 1
         assert 0 < len(session.agreement._agreed) <= 3
     assert not other.agreement._agreed
+    assert pilum.dataset(tmp_path / "t", session=other).to_table(columns=["plain"]).num_rows == 1
+    assert not other.agreement._agreed  # quicker to compare again
