@@ -6,18 +6,28 @@
     submit_sync      16   waits until a device has stored a folder
 
 A task may wait for tasks of the pools below its own, never for others.
+
+Pages of a file are encoded by `InOrder`, which writes the results in the order of the tasks:
+
+    large          by the pool, while the caller continues
+    small          by the caller, several before they are written: they are mostly work of the
+                   interpreter, which only one thread at a time can do; sharing it would be slower
+    the last ones  by the caller, who has nothing else to do
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 __all__ = [
+    "InOrder",
     "num_threads",
     "renew_in_child",
     "submit",
@@ -32,6 +42,7 @@ _WAITING = "pilum-waiting"
 _SYNC = "pilum-sync"
 _SIZES = {_REQUEST: 64, _WAITING: 32, _SYNC: 16}
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -114,3 +125,82 @@ def submit_sync(task: Callable[[], T]) -> Future[T]:
         done: Future[T] = Future()
         done.set_result(task())
         return done
+
+
+_BUNDLE_BYTES = 512 * 1024
+_SMALL_BYTES = 256 * 1024
+"""A bundle of tasks that are smaller than this on average is run by the calling thread."""
+_HARD = 4
+"""A byte of a hard task costs at least this many times another byte."""
+
+
+class InOrder(Generic[K, T]):
+    """A queue of tasks, bounded by about the number of threads.
+
+    `write` is called with each key and its result, in the order of the calls of `add` and in the
+    thread that makes these calls.
+    """
+
+    def __init__(self, write: Callable[[K, T], None]) -> None:
+        self._write = write
+        self._begun: deque[tuple[list[K], Future[list[T]]]] = deque()
+        self._keys: list[K] = []
+        self._tasks: list[Callable[[], T]] = []
+        self._bundle_bytes = 0
+        self._effort = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The approximate bytes of tasks that have not started."""
+        return self._bundle_bytes
+
+    def add(self, key: K, task: Callable[[], T], num_bytes: int, *, is_hard: bool) -> None:
+        """Queue a task of about `num_bytes`, and write the results that are ready.
+
+        `is_hard` says whether a byte takes long, as text does and whatever is compressed.
+        """
+        effort = num_bytes * (_HARD if is_hard else 1)
+        if self._tasks and max(self._effort, effort) >= _BUNDLE_BYTES:
+            self._hand_out()
+        self._keys.append(key)
+        self._tasks.append(task)
+        self._bundle_bytes += num_bytes
+        self._effort += effort
+
+    def finish(self) -> None:
+        """Run the tasks that have not started in this thread, and write all results."""
+        keys, tasks = self._next_bundle()
+        results = _done(tasks)
+        self._write_begun(keep=0)
+        self._write_all(keys, results)
+
+    def cancel(self) -> None:
+        """Cancel the tasks that have not started."""
+        for _, future in self._begun:
+            future.cancel()
+
+    def _hand_out(self) -> None:
+        if self._effort < _SMALL_BYTES * len(self._tasks):
+            self.finish()
+            return
+        keys, tasks = self._next_bundle()
+        self._begun.append((keys, submit(partial(_done, tasks))))
+        self._write_begun(keep=num_threads())
+
+    def _next_bundle(self) -> tuple[list[K], list[Callable[[], T]]]:
+        bundle = self._keys, self._tasks
+        self._keys, self._tasks, self._bundle_bytes, self._effort = [], [], 0, 0
+        return bundle
+
+    def _write_begun(self, keep: int) -> None:
+        while len(self._begun) > keep:
+            keys, future = self._begun.popleft()
+            self._write_all(keys, future.result())
+
+    def _write_all(self, keys: list[K], results: list[T]) -> None:
+        for key, result in zip(keys, results, strict=True):
+            self._write(key, result)
+
+
+def _done(tasks: list[Callable[[], T]]) -> list[T]:
+    return [task() for task in tasks]

@@ -22,22 +22,23 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays import without_null_values
+from pilum.arrays import join_arrays, without_null_values
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.few_rows import number_columns, write_joined
 from pilum.container.frame import FileBody, PageEntry, pack_columns, require_countable
-from pilum.container.page_queue import InOrder, Waiting
 from pilum.container.storable import checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.joined_pages import can_join
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.rows import encode_places, encode_rows
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.encodings.values import dictionary_below
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.blobs import described, in_files
 from pilum.format.paths import LeafPath, elements_per_row, nullable_above_lists
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.parallel import InOrder
 from pilum.storage.base import Sink, finish_new
 
 __all__ = [
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 _MAX_ALIGNMENT = 4096
+_DICTIONARY_BYTES = 32 * 1024 * 1024
+"""Different dictionaries with this total size end a page, regardless of the size of their keys."""
 
 _PAGE_BYTES = 8 * 1024 * 1024
 _NO_ENCODING = EncodingOptions()
@@ -171,7 +174,7 @@ class _ColumnWriter:
             fields = [(field.name, field.metadata) for field in path]
             self.options = EncodingOptions.of_field(fields, defaults)
         self.is_hard = self.options.compression not in _EASY or self.leaf.logical_type in _TEXT
-        self.waiting = Waiting(page_bytes)
+        self.waiting = _Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
         self._as_if_null: tuple[bool, ...] = ()
@@ -199,6 +202,94 @@ class _ColumnWriter:
         if len(due) > 1:
             self._as_if_null = nullable_above_lists(self.path)
         return due
+
+
+class _Waiting:
+    """A buffer of chains (see `pilum.levels`), which are due as a page at `page_bytes`.
+
+    It counts bytes of Arrow arrays. A dictionary is not counted as long as adjacent arrays share
+    it. Slices of one table do, and each would otherwise count as much as the whole dictionary.
+    """
+
+    def __init__(self, page_bytes: int) -> None:
+        self._page_bytes = page_bytes
+        self._chains: list[pa.Array] = []
+        self._chain_bytes = 0
+        self._dictionary: pa.Array | None = None
+        self._dictionary_bytes = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all buffered chains."""
+        return self._chain_bytes + self._dictionary_bytes
+
+    def add(self, chain: pa.Array) -> list[pa.Array]:
+        """Add rows and return the chains that are due, one per page."""
+        due: list[pa.Array] = []
+        while len(chain):
+            self._meet(dictionary_below(chain))
+            room = max(self._page_bytes - self._chain_bytes, 0)
+            size = self._bytes(chain)
+            if size <= room:
+                self._keep(chain, size)
+                return [*due, *self.flush()] if self._is_full else due
+            rows = max(int(room / size * len(chain)), 1)
+            piece, chain = chain.slice(0, rows), chain.slice(rows)
+            self._keep(piece, self._bytes(piece))
+            if self._is_full or len(chain):
+                due.extend(self.flush())
+        return due
+
+    def _keep(self, piece: pa.Array, size: int) -> None:
+        self._chains.append(piece)
+        self._chain_bytes += size
+
+    def flush(self) -> list[pa.Array]:
+        """Return the chain of all buffered rows, if there are any.
+
+        There are several chains if the joined dictionaries are too large for the key type.
+        """
+        chains, self._chains, self._chain_bytes = self._chains, [], 0
+        self._dictionary, self._dictionary_bytes = None, 0
+        return _joined(chains) if chains else []
+
+    @property
+    def _is_full(self) -> bool:
+        rows_fill_it = self._chain_bytes >= self._page_bytes
+        return rows_fill_it or self._dictionary_bytes >= _DICTIONARY_BYTES
+
+    def _meet(self, dictionary: pa.Array | None) -> None:
+        """Count a dictionary, once for all adjacent arrays that share it."""
+        if dictionary is None:
+            return
+        if self._dictionary is None or not _is_same(dictionary, self._dictionary):
+            self._dictionary = dictionary
+            self._dictionary_bytes += dictionary.nbytes
+
+    def _bytes(self, chain: pa.Array) -> int:
+        """Return the bytes of the rows, without their dictionary."""
+        if self._dictionary is None:
+            return int(chain.nbytes)
+        return max(int(chain.nbytes) - int(self._dictionary.nbytes), len(chain))
+
+
+def _is_same(left: pa.Array, right: pa.Array) -> bool:
+    """Return whether two arrays have the same memory."""
+    return _place(left) == _place(right)
+
+
+def _place(array: pa.Array) -> list[int | None]:
+    addresses = [None if one is None else one.address for one in array.buffers()]
+    return [*addresses, array.offset, len(array)]
+
+
+def _joined(chains: list[pa.Array]) -> list[pa.Array]:
+    """Join the chains into one, or into as few as can be joined."""
+    try:
+        return [join_arrays(chains, "rows")]
+    except UnsupportedTypeError:
+        middle = len(chains) // 2
+        return [*_joined(chains[:middle]), *_joined(chains[middle:])]
 
 
 class ContainerWriter(ABC):
@@ -387,7 +478,7 @@ class FileWriter(ContainerWriter):
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
         task = partial(column.encode, chain, self._version)
-        self._encoding.encode(column, task, chain.nbytes, is_hard=column.is_hard)
+        self._encoding.add(column, task, chain.nbytes, is_hard=column.is_hard)
 
     def _write_pages(self, column: _ColumnWriter, pages: list[EncodedPage]) -> None:
         for page in pages:

@@ -37,7 +37,7 @@ from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge, appended_to
 from pilum.table.commit.operations.overwrite import IfCreated, Overwrite
 from pilum.table.commit.transaction import Transaction
-from pilum.table.model.base_paths import BasePath, own_store, with_new_bases
+from pilum.table.model.base_paths import BasePath, with_new_bases
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
@@ -192,8 +192,8 @@ class Write:
     def targets(self, store: Store, bases: tuple[BasePath, ...]) -> tuple[Target, ...]:
         """Return the places for new data files of a table with these base paths."""
         if self.all_bases:
-            return all_targets(own_store(store), bases)
-        return chosen_targets(own_store(store), bases, self.target_bases)
+            return all_targets(store, bases)
+        return chosen_targets(store, bases, self.target_bases)
 
 
 def _file_options(given: Callable[[str], Any]) -> WriteOptions:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.container.blobs import Sidecars
-from pilum.container.page_queue import InOrder
 from pilum.container.storable import check_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column
@@ -29,6 +28,7 @@ from pilum.errors import UnsupportedTypeError
 from pilum.format.blobs import described
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
+from pilum.parallel import InOrder
 from pilum.storage.base import Sink
 
 __all__ = ["PagedFileWriter", "require_storable"]
@@ -129,7 +129,7 @@ class PagedFileWriter(ContainerWriter):
 
     def _start(self, jobs: Iterable[PageJob]) -> None:
         for job in jobs:
-            self._encoding.encode(job, job.encode, job.num_bytes, is_hard=job.is_hard)
+            self._encoding.add(job, job.encode, job.num_bytes, is_hard=job.is_hard)
 
     def _write_page(self, job: PageJob, encoded: Encoded) -> None:
         buffers = Buffers(self._body.page(encoded.buffers))

@@ -48,6 +48,7 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.local import pending_of
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, find_job
 from pilum.table.commit.operations.base import Operation
@@ -59,7 +60,7 @@ from pilum.table.commit.transaction import (
     next_version,
     uuid_at,
 )
-from pilum.table.model.base_paths import data_file_place, own_store, with_bases
+from pilum.table.model.base_paths import data_file_place, with_bases
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file, is_inlined, load_named
@@ -135,7 +136,7 @@ def commit(
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
-    committer = _Committer(own_store(store), transaction, owns_files)
+    committer = _Committer(store, transaction, owns_files)
     try:
         return committer.run(attempts, timeout_seconds, scheme)
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
@@ -150,7 +151,7 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     detached one. The errors are those of `commit`, without those of conflicts; names of manifests
     of the older scheme are an InvalidInputError.
     """
-    committer = _Committer(own_store(store), transaction)
+    committer = _Committer(store, transaction)
     try:
         return committer.run_detached()
     except NOT_COMMITTED:
@@ -280,8 +281,7 @@ class _Committer:
         """Rebase the transaction on `base`, adopting what others changed."""
         if self.conflict is None:
             return
-        store = with_bases(self.store, base.base_paths)
-        operation = self.transaction.operation.rebase(store, base)
+        operation = self.transaction.operation.rebase(self._with_bases(base), base)
         if operation is None:
             raise self.conflict
         old = self.transaction
@@ -339,10 +339,15 @@ class _Committer:
         return self._built_on(base)
 
     def _built_on(self, base: Manifest) -> Manifest:
-        store = with_bases(self.store, base.base_paths)
-        prepared = self.transaction.operation.prepared(store, base)
+        prepared = self.transaction.operation.prepared(self._with_bases(base), base)
         self.transaction = replace(self.transaction, operation=prepared)
         return next_version(self.store, base, self.transaction, self.job)
+
+    def _with_bases(self, base: Manifest) -> Store:
+        """Return the store with access to the base paths of a version, and of no other one."""
+        if base.base_paths or isinstance(self.store, StoreWrapper):
+            return with_bases(self.store, base.base_paths)
+        return self.store
 
     def _base(self, names: list[ManifestName]) -> Manifest:
         if not names:

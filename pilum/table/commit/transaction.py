@@ -240,7 +240,7 @@ def continuable(store: Store, base: Manifest) -> Manifest:
     UnsupportedFeatureError is raised if it uses a feature that would be lost.
     """
     base.require_continuable(f"{store.uri}, version {base.version}")
-    counted = with_counted_rows(with_bases(store, base.base_paths), base, DEFAULT_SESSION)
+    counted = with_counted_rows(store, base, DEFAULT_SESSION)
     # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
     writer = counted.writer_version if counted.has_doubtful_coverage else THIS_WRITER
     return replace(counted, writer_version=writer)

@@ -206,7 +206,8 @@ class Manifest:
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
         writer = message.writer_version
         bases = tuple(map(BasePath.from_proto, message.base_paths))
-        require_distinct(bases)
+        if bases:
+            require_distinct(bases)
         fragments = StoredFragments(message, where)
         schema = Schema.from_proto(message.fields, message.schema_metadata)
         if (num_rows := fragments.recorded_rows) and not schema.fields:

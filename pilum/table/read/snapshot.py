@@ -15,6 +15,7 @@ from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store, prefetch
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.features import Feature
@@ -46,7 +47,8 @@ class Snapshot:
     session: Session = field(default=DEFAULT_SESSION, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "store", with_bases(self.store, self.manifest.base_paths))
+        if self.manifest.base_paths or isinstance(self.store, StoreWrapper):
+            object.__setattr__(self, "store", with_bases(self.store, self.manifest.base_paths))
 
     @classmethod
     def latest(cls, store: Store, session: Session | None = None) -> Snapshot:
@@ -160,7 +162,6 @@ class Snapshot:
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
         session = session or DEFAULT_SESSION
-        store = with_bases(store, manifest.base_paths)
         return cls(store, with_counted_rows(store, manifest, session), session)
 
 
@@ -202,6 +203,7 @@ def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Man
 
 def _all_counted(store: Store, manifest: Manifest, session: Session) -> Iterator[Fragment]:
     """Count the rows of every fragment; raise if a file is missing, damaged or too new."""
+    store = with_bases(store, manifest.base_paths)
     for stored in manifest.fragments:
         fragment = _uncounted(stored) if manifest.writer_version is None else stored
         yield fragment if fragment.is_counted else _counted(store, fragment, session)

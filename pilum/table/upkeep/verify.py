@@ -196,7 +196,7 @@ class _Check:
         self._check_indices(manifest)
         store = with_bases(self._store, manifest.base_paths)
         with suppress(PilumError, OSError):  # their faults are reported below
-            counted = with_counted_rows(store, manifest, self._session)
+            counted = with_counted_rows(self._store, manifest, self._session)
             _ = counted.fragments
             manifest = counted
         fields = Snapshot(store, manifest, self._session).described.fields
