@@ -14,7 +14,7 @@ the first of its leaves that the file has; a member without a column is null.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.registry import read_pages
-from pilum.encodings.structural.mini_block import MiniBlockLayout, decode_in_memory, joint_key
+from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
 from pilum.errors import CorruptFileError
 from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId
@@ -77,6 +77,36 @@ class LeafSegment(Segment):
         # Reading each segment on its own names the damaged one.
         return _read_groups(segments, reads, [[place] for place in range(len(segments))])
 
+    @classmethod
+    def read_columns(cls, columns: Sequence[Sequence[LeafSegment]]) -> list[list[pa.Array]]:
+        """Read some rows of columns; adjacent segments of pages of one form become one array."""
+        reads = [[segment._reads() for segment in segments] for segments in columns]
+        runs = [
+            (number, own)
+            for number, segments in enumerate(columns)
+            for own in _joint_runs(segments, reads[number])
+        ]
+        try:
+            decoded = iter(
+                _decode_picked(
+                    [
+                        leaf
+                        for number, own in runs
+                        for leaf in zip(*[reads[number][place] for place in own], strict=True)
+                    ]
+                )
+            )
+        except CorruptFileError:
+            # Reading each segment on its own names the damaged one.
+            return [[segment.read() for segment in segments] for segments in columns]
+        found: list[list[pa.Array]] = [[] for _ in columns]
+        for number, own in runs:
+            segments = [columns[number][place] for place in own]
+            rows = [next(decoded) for _ in reads[number][own[0]]]
+            num_rows = sum(segment.rows.num_rows for segment in segments)
+            found[number].append(segments[0].build(rows, num_rows))
+        return found
+
     def _reads(self) -> list[PageRead]:
         """Return a read of each leaf."""
         start, rows = self.start, self.rows
@@ -99,6 +129,32 @@ class LeafSegment(Segment):
             raise error.at(where).at(", ".join(sorted(files))) from None
 
 
+def _joint_runs(
+    segments: Sequence[LeafSegment], reads: Sequence[list[PageRead]]
+) -> list[list[int]]:
+    """Group adjacent segments of a column whose pages can be decoded into one array."""
+    if len(segments) == 1:
+        return [[0]]
+    keys = (_joint_key(place, *one) for place, one in enumerate(zip(segments, reads, strict=True)))
+    groups: list[list[int]] = []
+    last: Hashable = None
+    for place, key in enumerate(keys):
+        if key == last:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+        last = key
+    return groups
+
+
+def _joint_key(place: int, segment: LeafSegment, pages: Sequence[PageRead]) -> Hashable:
+    """Return a key that the segments share whose pages can be decoded into one array."""
+    if not pages or segment.field.has_members:
+        return place
+    forms = [joint_key(page) for page in pages]
+    return place if None in forms else (segment.field.joint_id, *forms)
+
+
 def _joint_groups(
     segments: Sequence[LeafSegment], reads: Sequence[list[PageRead]]
 ) -> list[list[int]]:
@@ -110,11 +166,9 @@ def _joint_groups(
         return [[0]]
     groups: dict[Hashable, list[int]] = {}
     for place, (segment, pages) in enumerate(zip(segments, reads, strict=True)):
-        key: Hashable = place
-        if pages and pages[0].memory is not None and not segment.field.has_members:
-            forms = [joint_key(page) for page in pages]
-            if None not in forms:
-                key = id(segment.field.field), segment.field.joint_id, *forms
+        is_in_memory = bool(pages) and pages[0].memory is not None
+        joint = _joint_key(place, segment, pages) if is_in_memory else place
+        key = place if joint == place else (id(segment.field.field), joint)
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 
@@ -144,15 +198,26 @@ def _read_groups(
 
 def _decode_all(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
     """Read groups of pages, each into one array; groups of several pages are in memory."""
-    in_memory = [
-        pages[0].memory is not None and isinstance(pages[0].layout, MiniBlockLayout)
-        for pages in groups
-    ]
-    together = [pages for pages, is_memory in zip(groups, in_memory, strict=True) if is_memory]
-    others = [pages[0] for pages, is_memory in zip(groups, in_memory, strict=True) if not is_memory]
-    decoded = iter(decode_in_memory(together) if together else ())
+    return _decode_where(groups, lambda page: page.memory is not None and is_picked(page))
+
+
+def _decode_picked(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
+    """Read groups of pages of local files, each into one array."""
+    return _decode_where(groups, is_picked)
+
+
+def _decode_where(
+    groups: Sequence[Sequence[PageRead]], is_joint: Callable[[PageRead], bool]
+) -> Sequence[Decoded]:
+    """Read groups of pages; those that are not read together are single pages."""
+    joint = [is_joint(pages[0]) for pages in groups]
+    if all(joint):
+        return read_picked(groups)
+    others = [pages[0] for pages, one in zip(groups, joint, strict=True) if not one]
     read = iter(read_by_file([(page.source, page) for page in others], read_pages))
-    return [next(decoded if is_memory else read) for is_memory in in_memory]
+    together = [pages for pages, one in zip(groups, joint, strict=True) if one]
+    decoded = iter(read_picked(together) if together else ())
+    return [next(decoded if one else read) for one in joint]
 
 
 class LeafFieldReader(PagedFieldReader):

@@ -33,6 +33,7 @@ __all__ = [
     "PagedFieldReader",
     "Segment",
     "read_by_file",
+    "read_columns",
     "read_segments",
 ]
 
@@ -101,6 +102,12 @@ class Segment(ABC):
     @abstractmethod
     def read_all(cls, segments: Sequence[Any]) -> list[pa.Array]:
         """Read segments of this class together and return their arrays."""
+
+    @classmethod
+    def read_columns(cls, columns: Sequence[Sequence[Any]]) -> list[list[pa.Array]]:
+        """Read few rows of columns of local files, as `read_columns`."""
+        found = iter(cls.read_all([segment for segments in columns for segment in segments]))
+        return [[next(found) for _ in segments] for segments in columns]
 
     def read(self) -> pa.Array:
         """Read the rows."""
@@ -173,6 +180,19 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
         found = kind.read_all([segments[place] for place in places])
         arrays.update(zip(places, found, strict=True))
     return [arrays[place] for place in range(len(segments))]
+
+
+def read_columns(columns: Sequence[Sequence[Segment]]) -> list[list[pa.Array]]:
+    """Read few rows of columns of local files.
+
+    Returns:
+        For each column arrays whose rows are those of its segments; no more arrays than segments.
+    """
+    kinds = {type(segment) for segments in columns for segment in segments}
+    if len(kinds) == 1:
+        return next(iter(kinds)).read_columns(columns)
+    found = iter(read_segments([segment for segments in columns for segment in segments]))
+    return [[next(found) for _ in segments] for segments in columns]
 
 
 def read_by_file(

@@ -33,6 +33,8 @@ __all__ = [
 BATCH_ROWS = 8192
 """Number of rows of a batch, unless the caller specifies another."""
 
+_FEW_ROWS = 16
+
 
 class RowRanges:
     """Sorted, disjoint, non-empty ranges of rows; immutable.
@@ -66,14 +68,26 @@ class RowRanges:
         """Build ranges from sorted, distinct rows; adjacent rows become one range."""
         if len(rows) == 0:
             return cls(np.empty((0, 2), dtype=np.int64))
-        if len(rows) == 1:
-            return cls.one(int(rows[0]), int(rows[0]) + 1)
+        if len(rows) <= _FEW_ROWS:  # where the cost of NumPy's calls would dominate
+            return cls._of_few(rows.tolist())
         [cuts] = (rows[1:] - rows[:-1] != 1).nonzero()
         bounds = np.empty((len(cuts) + 1, 2), dtype=np.int64)
         bounds[0, 0], bounds[1:, 0] = rows[0], rows[1:][cuts]
         bounds[-1, 1], bounds[:-1, 1] = rows[-1], rows[cuts]
         bounds[:, 1] += 1
         return cls(bounds)
+
+    @classmethod
+    def _of_few(cls, rows: list[int]) -> RowRanges:
+        first, stop = rows[0], rows[0] + 1
+        bounds: list[int] = []
+        for row in rows[1:]:
+            if row != stop:
+                bounds += (first, stop)
+                first = row
+            stop = row + 1
+        bounds += (first, stop)
+        return cls(np.array(bounds, np.int64).reshape(-1, 2))
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -437,10 +437,10 @@ class IoCounter:
     def __reduce__(self) -> tuple[Callable[[str], IoCounter], tuple[str]]:
         return IoCounter.of, (self._location,)
 
-    def count_read(self, num_bytes: int) -> None:
-        """Count one read request."""
+    def count_read(self, num_bytes: int, num_requests: int = 1) -> None:
+        """Count read requests, and the bytes of all of them."""
         with self._lock:
-            self._read_iops += 1
+            self._read_iops += num_requests
             self._read_bytes += num_bytes
 
     def count_write(self, num_bytes: int) -> None:

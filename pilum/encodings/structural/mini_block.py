@@ -61,16 +61,17 @@ from pilum.encodings.compressive.variable import Variable
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Ranges
+from pilum.storage.base import Plan, Ranges, Source, run_plan
 
 __all__ = [
     "MiniBlockLayout",
     "PageDictionary",
-    "decode_in_memory",
+    "is_picked",
     "join_strings",
     "joint_key",
     "read_dictionary",
     "read_mini_blocks",
+    "read_picked",
 ]
 
 T = TypeVar("T")
@@ -204,27 +205,87 @@ def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
     return decoded
 
 
-def decode_in_memory(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
-    """Decode groups of pages in memory with equal `joint_key`, each group into one array."""
+def is_picked(page: PageRead) -> bool:
+    """Return whether `read_picked` can read a page: it is in memory, or some rows are selected."""
+    is_known = page.memory is not None or not page.is_whole
+    return is_known and isinstance(page.layout, MiniBlockLayout)
+
+
+def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
+    """Read some rows of groups of pages of any files, each group into one array.
+
+    The files are local: one is read after the other. Pages of a group have equal `joint_key`.
+    """
     pages = [page for group in groups for page in group]
-    numbers = iter(range(len(pages)))
-    reads = _reads(pages, [None] * len(pages))
-    columns = _decode(
-        reads, pages, _NO_BYTES, _NO_STARTS, [[next(numbers) for _ in group] for group in groups]
-    )
-    decoded = []
+    order = _by_source(pages)
+    lookups: list[_Lookup | None] = [None] * len(pages)
+    for source, places in order:
+        own = run_plan(_look_up([pages[place] for place in places]), source)
+        for place, lookup in zip(places, own, strict=True):
+            lookups[place] = lookup
+    columns = _decode_files(pages, lookups, order, [len(group) for group in groups])
+    decoded, first = [], 0
     for group, found in zip(groups, columns, strict=True):
-        page, dictionary = group[0], None
-        if _layout(page).dictionary is not None:
+        page, lookup = group[0], lookups[first]
+        dictionary = None if lookup is None else lookup.dictionary
+        if lookup is None and _layout(page).dictionary is not None:
             dictionary = _dictionary(page, _dictionary_in_memory(page))
         decoded.append(_decoded(page, found, dictionary))
+        first += len(group)
     return decoded
 
 
+def _by_source(pages: Sequence[PageRead]) -> list[tuple[Source, list[int]]]:
+    """Group pages by their file; return the places of each."""
+    found: dict[int, tuple[Source, list[int]]] = {}
+    for place, page in enumerate(pages):
+        source = page.source
+        found.setdefault(id(source), (source, []))[1].append(place)
+    return list(found.values())
+
+
+def _decode_files(
+    pages: Sequence[PageRead],
+    lookups: Sequence[_Lookup | None],
+    order: list[tuple[Source, list[int]]],
+    group_sizes: Sequence[int],
+) -> list[_Columns]:
+    """Fetch what pages need, with one request for each file, and decode groups of pages."""
+    placed = [place for _, places in order for place in places]
+    number_of = dict(zip(placed, range(len(placed)), strict=True))
+    numbers = iter(range(len(placed)))
+    groups = [[number_of[next(numbers)] for _ in range(size)] for size in group_sizes]
+    every = [pages[place] for place in placed]
+    reads = _reads(every, [lookups[place] for place in placed])
+    data, starts, end = [], [], 0
+    for source, places in order:
+        own = reads
+        if len(order) > 1:
+            own = _reads([pages[place] for place in places], [lookups[place] for place in places])
+        offsets, sizes = own.ranges()
+        if len(offsets):  # otherwise the file is in memory
+            fetched = source.read(Ranges(offsets, sizes))
+            data.append(fetched.data)
+            starts.append(fetched.starts + end)
+            end += len(fetched.data)
+    return _decode(reads, every, _joined(data, _NO_BYTES), _joined(starts, _NO_STARTS), groups)
+
+
+def _joined(parts: list[NDArray[Any]], nothing: NDArray[Any]) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else nothing
+
+
 def joint_key(page: PageRead) -> Hashable | None:
-    """Return a key that equals that of other pages in memory if they can become one array."""
+    """Return a key that equals that of other pages if they can become one array.
+
+    None for a page that cannot, and for one that is read as a whole from a file.
+    """
     layout = page.layout
-    if page.memory is None or not isinstance(layout, MiniBlockLayout):
+    if not isinstance(layout, MiniBlockLayout):
+        return None
+    if page.memory is None and (page.is_whole or layout.dictionary is not None):
         return None
     if layout.dictionary is None:
         return layout.form

@@ -40,7 +40,7 @@ from pilum.table.indices.plans import (
     named_indices,
 )
 from pilum.table.indices.row_filter import RowFilter
-from pilum.table.indices.segments import open_segments
+from pilum.table.indices.segments import are_all_open, open_segments
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
@@ -81,34 +81,42 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
 def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | None:
     """Return the plan for the filter of a scan; None if it is better to scan.
 
+    The version remembers the second plan of a filter: the first search has loaded parts of indices
+    that make estimates exact.
+
     Raises:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
-    if not isinstance(options.filter, SqlFilter):
+    filter = options.filter
+    if not isinstance(filter, SqlFilter):
         return None
-    plan = _Planner(snapshot, use).plan(_condition(snapshot, options.filter))
-    if plan is None or not plan.covered:
-        return None
-    is_used = use.only_covered or _is_worth_it(snapshot, options, options.filter, plan, use)
-    return plan if is_used else None
-
-
-def _condition(snapshot: Snapshot, filter: SqlFilter) -> Condition:
-    """Return the condition of a filter, which the version remembers."""
-    key = condition_of, id(filter)
-    found: tuple[SqlFilter, Condition] | None = snapshot.prepared.get(key)
-    if found is None or found[0] is not filter:  # the entry keeps the filter, and thus its id
-        found = filter, condition_of(filter.node)
-        snapshot.prepared.put(key, found, 1)
-    return found[1]
+    key = plan_of, id(filter), use, options.fragment_ids, options.limit, options.offset
+    known: tuple[SqlFilter, list[Plan | None]] | None = snapshot.prepared.get(key)
+    is_known = known is not None and known[0] is filter  # the entry keeps the filter and its id
+    if known is not None and is_known and known[1]:
+        return known[1][0]
+    planner = _Planner(snapshot, use)
+    plan = planner.plan(condition_of(filter.node))
+    if plan is not None and not plan.covered:
+        plan = None
+    if plan is not None and not use.only_covered:
+        plan = plan if _is_worth_it(snapshot, options, filter, plan, use) else None
+    if planner.is_lasting and filter.is_lasting:
+        snapshot.prepared.put(key, (filter, [plan] if is_known else []), 1)
+    return plan
 
 
 class _Planner:
-    """Makes plans for the conditions of one version."""
+    """Makes plans for the conditions of one version.
+
+    Attributes:
+        is_lasting: Whether no segment was left out that may be readable the next time.
+    """
 
     def __init__(self, snapshot: Snapshot, use: IndexUse) -> None:
         self._snapshot = snapshot
         self._use = use
+        self.is_lasting = True
 
     def plan(self, condition: Condition) -> Plan | None:
         """Return the plan of a condition; None if indices cannot restrict the rows."""
@@ -172,7 +180,9 @@ class _Planner:
         """Return the indices on a column, which the version remembers."""
         if any("." in name for name in indexed.path[1:]):
             return ()
-        own = open_segments(self._snapshot, ".".join(indexed.path))
+        path = ".".join(indexed.path)
+        own = open_segments(self._snapshot, path)
+        self.is_lasting = self.is_lasting and are_all_open(self._snapshot, path)
         key = NamedIndex, id(own), self._use.segments
         found: tuple[object, tuple[NamedIndex, ...]] | None = self._snapshot.prepared.get(key)
         if found is None or found[0] is not own:

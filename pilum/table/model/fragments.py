@@ -153,6 +153,11 @@ class Fragments(Sequence[Fragment]):
         return tuple(sorted(fragment_ids, key=self._by_id.__getitem__))
 
     @cached_property
+    def are_ascending(self) -> bool:
+        """Whether scans read the fragments in the order of their ids, which are distinct."""
+        return bool((self.ids[:-1] < self.ids[1:]).all())
+
+    @cached_property
     def _by_id(self) -> dict[int, int]:
         return {number: place for place, number in enumerate(self.ids.tolist())}
 

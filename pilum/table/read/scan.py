@@ -33,7 +33,7 @@ from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take import Part, read_parts
+from pilum.table.read.take import Part, parts_at, read_parts
 from pilum.table.read.windows import (
     Pending,
     RowSource,
@@ -125,6 +125,9 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     """Read all rows of a scan, without splitting them into batches."""
     if not _names(snapshot, options):
         return scan_table(snapshot, _addresses(options)).select([])
+    found = _looked_up(snapshot, options)
+    if found is not None:
+        return found
     tables = list(scan_tables(snapshot, options))
     return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
 
@@ -242,6 +245,25 @@ def _are_few(options: ScanOptions) -> bool:
     is_plain = options.row_range is None and not options.with_payloads
     selection = options.selection if is_plain else None
     return selection is not None and selection.is_few(options.batch_size or BATCH_ROWS)
+
+
+def _looked_up(snapshot: Snapshot, options: ScanOptions) -> pa.Table | None:
+    """Take all rows of a scan if indices found them: the common case, with few steps.
+
+    None if rows have to be tested or counted, or the indices list a row that does not exist.
+    """
+    selection, fragments = options.selection, snapshot.manifest.fragments
+    if selection is None or not (selection.is_exact and _are_few(options)):
+        return None
+    has_all = len(selection.covered) == len(fragments) and options.fragment_ids is None
+    is_whole = has_all and options.limit is None and not options.offset
+    if not (is_whole and fragments.are_ascending):
+        return None
+    try:
+        parts = parts_at(snapshot, selection.rows.listed)
+    except InvalidInputError:
+        return None
+    return read_parts(snapshot, parts, _columns(snapshot, options))
 
 
 def _few_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | None) -> pa.Table:

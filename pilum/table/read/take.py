@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pilum.arrays import has_dictionaries, join_arrays, taken
 from pilum.blocks import integers
-from pilum.container.segments import FieldReader, Segment, read_segments
+from pilum.container.segments import FieldReader, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
 from pilum.format.rows import RowRanges, addresses_of_rows, fragment_ids_of, rows_of
@@ -35,6 +35,7 @@ __all__ = [
     "addresses_of",
     "addresses_of_ids",
     "are_present",
+    "parts_at",
     "physical_rows",
     "read_parts",
     "take",
@@ -138,6 +139,17 @@ def take_row_ids(
     return _take(snapshot, places[is_there], columns, _finder(snapshot))
 
 
+def parts_at(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[Part]:
+    """Return the parts with the rows at ascending, distinct addresses; deleted rows are omitted.
+
+    InvalidInputError is raised if a fragment or row does not exist.
+    """
+    present = addresses
+    if snapshot.manifest.fragments.have_deletions:
+        present = addresses[are_present(snapshot, addresses)]
+    return _by_fragment(snapshot, present, _finder(snapshot))
+
+
 def addresses_of_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
@@ -236,10 +248,11 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find)
     ids, rows = fragment_ids_of(addresses), rows_of(addresses)
     if ids[0] == ids[-1]:  # the common case of few rows
         return [_part(snapshot, int(ids[0]), rows, find)]
-    cuts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    starts = [0, *cuts.tolist()]
-    parts = zip(ids[starts].tolist(), np.split(rows, cuts), strict=True)
-    return [_part(snapshot, number, own, find) for number, own in parts]
+    cuts = (ids[1:] != ids[:-1]).nonzero()[0] + 1
+    ends = [0, *cuts.tolist(), len(ids)]
+    return [
+        _part(snapshot, int(ids[start]), rows[start:end], find) for start, end in pairwise(ends)
+    ]
 
 
 def _part(snapshot: Snapshot, number: int, rows: NDArray[np.int64], find: _Find) -> Part:
@@ -252,21 +265,32 @@ def _part(snapshot: Snapshot, number: int, rows: NDArray[np.int64], find: _Find)
 
 
 def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa.Table:
-    """Read rows of fragments, in the order of the parts; adjacent small fragments share chunks."""
+    """Read rows of fragments, in the order of the parts.
+
+    Parts with few rows in local files share chunks, and so do adjacent small fragments.
+    """
     meta = MetaColumns(snapshot)
     if len(parts) == 1:
         return _rows_of(parts, wanted, meta)
+    are_few = _are_few(parts, wanted) and not snapshot.store.is_remote
     tables: list[pa.Table] = []
-    for small, group in groupby(parts, lambda part: _is_small(part[0])):
+    for is_joint, group in groupby(parts, lambda part: are_few or _is_small(part[0])):
         adjacent = list(group)
-        if small:
+        if is_joint:
             steps = range(0, len(adjacent), _TOGETHER)
             pieces = (adjacent[start : start + _TOGETHER] for start in steps)
             tables += [_rows_of(piece, wanted, meta) for piece in pieces]
         else:
             reads = [partial(_rows_of, [part], wanted, meta) for part in adjacent]
             tables += run_all(snapshot.store, reads)
+    if len(tables) == 1:
+        return tables[0]
     return pa.concat_tables(tables) if tables else wanted.schema.empty_table()
+
+
+def _are_few(parts: Sequence[Part], wanted: ReadColumns) -> bool:
+    """Return whether one thread decodes the rows of all parts together."""
+    return sum([len(rows) for _, rows in parts]) * len(wanted.fields) < _MANY_VALUES
 
 
 def _is_small(reader: FragmentReader) -> bool:
@@ -286,7 +310,9 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
         fields = reader.fields(wanted.fields)
         for own, field in zip(segments, fields, strict=True):
             own.extend(field.segments(ranges))
-    read = zip(_read_columns(segments, sum(len(rows) for _, rows in parts)), fields, strict=True)
+    num_rows = sum([len(rows) for _, rows in parts])
+    is_remote = parts[0][0].store.is_remote
+    read = zip(_read_columns(segments, num_rows, is_remote), fields, strict=True)
     made = []
     for column in wanted.columns:
         if column.field is None:
@@ -299,10 +325,14 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
     return pa.Table.from_arrays(made, schema=wanted.schema)
 
 
-def _read_columns(segments: list[list[Segment]], num_rows: int) -> list[list[pa.Array]]:
-    """Return the arrays of the segments of each column."""
+def _read_columns(
+    segments: list[list[Segment]], num_rows: int, is_remote: bool
+) -> list[list[pa.Array]]:
+    """Return arrays with the rows of the segments of each column."""
     if num_rows * len(segments) >= _MANY_VALUES:
         return _read_in_threads(segments)
+    if not is_remote:
+        return read_columns(segments)
     arrays = iter(read_segments([segment for column in segments for segment in column]))
     return [[next(arrays) for _ in column] for column in segments]
 
