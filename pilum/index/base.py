@@ -143,12 +143,14 @@ class IndexType(ABC, Generic[ThisIndex]):
         type_url: Type URL of the details in the manifest.
         references: What identifies a row.
         files: Names of files by which segments without details are recognised.
+        has_partitions: Whether indices have partitions that can outgrow their size.
     """
 
     name: ClassVar[str]
     type_url: ClassVar[str]
     references: ClassVar[References]
     files: ClassVar[tuple[str, ...]] = ()
+    has_partitions: ClassVar[bool] = False
 
     def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
         """Return the version of the index format that new segments with these details have."""
@@ -248,3 +250,28 @@ class IndexType(ABC, Generic[ThisIndex]):
             As `train`.
         """
         return self.merge(parts, rows, folder)
+
+    def has_outgrown(self, segments: Sequence[ThisIndex], num_new_rows: int) -> bool:
+        """Return whether an index is to be balanced when rows are added; see `has_partitions`.
+
+        Args:
+            segments: The segments of the index.
+            num_new_rows: Number of rows to add.
+        """
+        del segments, num_new_rows
+        return False
+
+    def balance(
+        self, parts: Sequence[Part[ThisIndex]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Write rows alone into a new segment, whose partitions have about the same size.
+
+        Args:
+            parts: As for `retrain`.
+            rows: See `merge`.
+            folder: See `merge`.
+
+        Returns:
+            As `train`.
+        """
+        return self.retrain(parts, rows, folder)

@@ -56,8 +56,10 @@ __all__ = [
     "Encoded",
     "Models",
     "build",
+    "common_quantizer",
     "encoded",
     "merge",
+    "sample_for",
     "train_models",
     "write_encoded",
     "write_segment",
@@ -153,7 +155,7 @@ def merge(
                 "segments with different centroids cannot be merged (IVF centroids mismatch across "
                 "shards); build them with the same ivf_centroids, or retrain the index"
             )
-    quantizer = _common_quantizer([part.index.quantizer for part in parts])
+    quantizer = common_quantizer([part.index.quantizer for part in parts])
     models = Models(last.model, quantizer)
     vectors = VectorType(last.model.centroids.dtype, last.model.dimension)
     if rows is not None:
@@ -199,7 +201,7 @@ def _bounds(quantizer: Quantizer) -> tuple[float, float] | None:
     return None
 
 
-def _common_quantizer(quantizers: Sequence[Quantizer]) -> Quantizer:
+def common_quantizer(quantizers: Sequence[Quantizer]) -> Quantizer:
     """Return a quantizer for the rows of all segments.
 
     Raises:
@@ -267,7 +269,7 @@ def train_models(rows: IndexRows, parameters: VectorParameters) -> Models | None
     count = 0 if parameters.centroids is not None else _num_partitions(rows, parameters)
     bounds_rows = 256 if parameters.compression.kind == SQ else 0
     wanted = max(count, trained_words, bounds_rows) * parameters.sample_rate
-    sample = _sample(rows, parameters, wanted)
+    sample = sample_for(rows, parameters, wanted)
     if not rows.num_rows or (wanted and not len(sample)) or len(sample) < trained_words:
         return None
     centroids = parameters.centroids
@@ -292,7 +294,8 @@ def _num_partitions(rows: IndexRows, parameters: VectorParameters) -> int:
     return partition_count(rows.num_rows, parameters.num_partitions, size, most)
 
 
-def _sample(rows: IndexRows, parameters: VectorParameters, wanted: int) -> Matrix:
+def sample_for(rows: IndexRows, parameters: VectorParameters, wanted: int) -> Matrix:
+    """Return random vectors of rows: so many, as far as the memory suffices."""
     vectors = parameters.vectors
     if not wanted or not rows.num_rows:
         return np.empty((0, vectors.dimension), vectors.dtype)

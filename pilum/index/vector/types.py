@@ -24,7 +24,17 @@ from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Query
-from pilum.index.vector.building import build, merge, train_models
+from pilum.index.vector.balancing import balanced_centroids, has_outgrown
+from pilum.index.vector.building import (
+    Models,
+    build,
+    common_quantizer,
+    encoded,
+    merge,
+    train_models,
+    write_encoded,
+)
+from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.messages import FLAT, PQ, RQ, SQ, TYPE_URL, Compression, VectorDetails
 from pilum.index.vector.opening import open_vector_index
 from pilum.index.vector.parameters import VectorParameters
@@ -81,6 +91,7 @@ class VectorIndexType(IndexType[Index]):
     type_url = TYPE_URL
     references = References.ROW_IDS
     files = ("index.idx",)
+    has_partitions = True
 
     def __init__(self, quantizer: str, *, has_graph: bool = False) -> None:
         """Define a type.
@@ -179,6 +190,33 @@ class VectorIndexType(IndexType[Index]):
         if rows is not None:
             vectors = VectorType.of("", rows.type)
             build(rows, VectorParameters.from_details(details, vectors), folder)
+        return details.pack()
+
+    def has_outgrown(self, segments: Sequence[Index], num_new_rows: int) -> bool:
+        """Return whether a partition will have far more rows than it should have."""
+        stored = [one for one in segments if isinstance(one, VectorIndex)]
+        if len(stored) < len(segments):
+            return False
+        model = stored[-1].model
+        vectors = VectorType(model.centroids.dtype, model.dimension)
+        parameters = VectorParameters.from_details(_details(stored[-1]), vectors)
+        return has_outgrown(stored, num_new_rows, parameters.partition_size)
+
+    def balance(
+        self, parts: Sequence[Part[Index]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Split and dissolve partitions, and write rows by the quantizer of the segments."""
+        last = parts[-1].index
+        details = _details(last)
+        if rows is not None:
+            assert isinstance(last, VectorIndex)
+            vectors = VectorType.of("", rows.type)
+            parameters = VectorParameters.from_details(details, vectors)
+            centroids = balanced_centroids(last.model, rows, parameters)
+            ivf = IvfModel(centroids, last.model.metric)
+            models = Models(ivf, common_quantizer([last.quantizer]))
+            found = encoded(rows.batches, parameters, models)
+            write_encoded(found, parameters, models, folder, rows.on_nodes)
         return details.pack()
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,6 +34,7 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
     "NewIndex",
+    "Rewrite",
     "discard_segments",
     "ignore_rows",
     "merge_segments",
@@ -40,6 +42,13 @@ __all__ = [
     "write_merged",
     "write_segment",
 ]
+
+
+class Rewrite(Enum):
+    """A way to write all rows of an index again."""
+
+    RETRAINED = "models are trained again"
+    BALANCED = "large partitions are split"
 
 
 def ignore_rows(num_rows: int) -> None:
@@ -99,7 +108,7 @@ def merge_segments(
     old: Sequence[OpenSegment],
     fragments: BitMap,
     *,
-    retrains: bool = False,
+    rewrites: Rewrite | None = None,
 ) -> IndexSegment:
     """Merge segments and the rows of further fragments into one segment.
 
@@ -108,7 +117,8 @@ def merge_segments(
         new: The segment, whose parameters are those of the last old one.
         old: Segments of the same type and column; one or more.
         fragments: Ids of existing fragments to add, which no old segment covers.
-        retrains: Whether models are trained again; then the old segments cover no fragments.
+        rewrites: How all rows are written again; then the old segments cover no fragments. None to
+            merge segments.
 
     Returns:
         The entry for the manifest.
@@ -120,10 +130,10 @@ def merge_segments(
     parts = [segment.part(references) for segment in old]
     rows = _rows(snapshot, new, fragments) if fragments else None
     covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
-    if retrains:
-        return write_segment(
-            snapshot, new, covered, lambda folder: new.type.retrain(parts, rows, folder)
-        )
+    if rewrites is not None:
+        is_retrained = rewrites is Rewrite.RETRAINED
+        write = new.type.retrain if is_retrained else new.type.balance
+        return write_segment(snapshot, new, covered, lambda folder: write(parts, rows, folder))
     return write_merged(snapshot, new, parts, rows, covered)
 
 

@@ -7,6 +7,9 @@
     merge 2        a [b c 7 8]
     retrain        [all rows]      with the parameters of c; models are trained again
 
+If merge is None and a partition of an index would become much too large, the index is balanced: all
+rows are written again, in more partitions.
+
 A newest segment that covers nothing, such as a definition, is replaced by merge 0 too.
 
 Rows of fragments that no longer exist, or that a segment does not cover any more, are left out of
@@ -22,7 +25,13 @@ from uuid import UUID, uuid4
 from pyroaring import BitMap
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.table.indices.build import NewIndex, discard_segments, ignore_rows, merge_segments
+from pilum.table.indices.build import (
+    NewIndex,
+    Rewrite,
+    discard_segments,
+    ignore_rows,
+    merge_segments,
+)
 from pilum.table.indices.rows import OnRows, existing_fragments
 from pilum.table.indices.segments import Segment, named_segments, open_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
@@ -39,13 +48,14 @@ class MergePlan:
         segments: All usable segments of the index, oldest first.
         num_merged: The number of segments, from the newest on, that the new one replaces.
         fragments: Fragments whose rows are read.
-        retrains: Whether the rows of the merged segments are read from the table too.
+        rewrites: How the rows of the merged segments are read from the table too; None if they are
+            not.
     """
 
     segments: Sequence[Segment]
     num_merged: int
     fragments: BitMap
-    retrains: bool = False
+    rewrites: Rewrite | None = None
 
     @property
     def merged(self) -> list[Segment]:
@@ -112,11 +122,22 @@ def _plan(
     snapshot: Snapshot, found: Sequence[Segment], num_to_merge: int | None, retrain: bool
 ) -> MergePlan | None:
     if retrain:
-        return MergePlan(found, len(found), existing_fragments(snapshot), retrains=True)
+        return MergePlan(found, len(found), existing_fragments(snapshot), Rewrite.RETRAINED)
     fragments = uncovered_fragments(snapshot, found)
+    if num_to_merge is None and fragments and _has_outgrown(snapshot, found, fragments):
+        return MergePlan(found, len(found), existing_fragments(snapshot), Rewrite.BALANCED)
     least = 0 if found[-1].fragments else 1  # a definition is replaced by what is built of it
     count = min(1 if num_to_merge is None else max(num_to_merge, least), len(found))
     return MergePlan(found, count, fragments) if fragments or count > 1 else None
+
+
+def _has_outgrown(snapshot: Snapshot, found: Sequence[Segment], fragments: BitMap) -> bool:
+    """Return whether an index is to be balanced when the rows of fragments are added."""
+    if not found[-1].type.has_partitions:
+        return False
+    indices = [open_segment(snapshot, one).index for one in found]
+    added = (one.num_rows for one in snapshot.manifest.fragments if one.id in fragments)
+    return found[-1].type.has_outgrown(indices, sum(added))
 
 
 def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> IndexSegment:
@@ -125,18 +146,18 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> In
     assert path is not None  # an index is dropped with its column
     merged = [open_segment(snapshot, one) for one in plan.merged or [newest]]
     fragments = plan.fragments
-    if plan.retrains or not plan.num_merged:  # only the parameters of the newest one matter
+    if plan.rewrites or not plan.num_merged:  # only the parameters of the newest one matter
         last = merged[-1]
         merged = [replace(last, segment=last.segment.reduced(snapshot, last.fragments))]
     else:
         for one in merged:
             fragments = fragments | (one.fragments - one.lasting_fragments)
     dataset_version = snapshot.manifest.version
-    if not plan.retrains:
+    if plan.rewrites is None:
         versions = (one.entry.dataset_version for one in plan.merged)
         dataset_version = min(versions, default=dataset_version)
     new = NewIndex(newest.name, path, newest.type, dataset_version, uuid, on_rows)
-    return merge_segments(snapshot, new, merged, fragments, retrains=plan.retrains)
+    return merge_segments(snapshot, new, merged, fragments, rewrites=plan.rewrites)
 
 
 def _wanted(snapshot: Snapshot, names: Collection[str] | None) -> Iterator[Sequence[Segment]]:

@@ -27,6 +27,7 @@ TYPES = {
     "IVF_FLAT": {},
     "IVF_PQ": PQ,
     "IVF_SQ": {},
+    "IVF_RQ": {},
     "IVF_HNSW_FLAT": {},
     "IVF_HNSW_PQ": PQ,
     "IVF_HNSW_SQ": {},
@@ -123,7 +124,7 @@ class Life:
                 distances = np.array([((self.live[one] - query) ** 2).sum() for one in mine])
                 assert (np.diff(distances) >= -1e-5).all()
                 if is_exact:
-                    assert mine == ids[order[:k]].tolist()
+                    np.testing.assert_allclose(distances, exact[order[:k]], rtol=1e-5)
                 elif k > 10:
                     least = 0.97 if "HNSW" in self.kind else 1
                     assert len(mine) >= least * len(ids)
@@ -215,6 +216,61 @@ def test_models_are_trained_again(tmp_path: Path, kind: str) -> None:
     assert sum(one["size"] for one in segment["partitions"]) == 390
     assert (life.num_segments, life.num_unindexed) == (1, 0)
     life.check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_ids"),
+    [("IVF_FLAT", False), ("IVF_PQ", True), ("IVF_RQ", False), ("IVF_HNSW_SQ", True)],
+)
+def test_partitions_that_outgrew_their_size_are_split(
+    tmp_path: Path, kind: str, has_ids: bool
+) -> None:
+    life = Life(str(tmp_path / "t"), kind, has_ids=has_ids)
+    life.index(num_partitions=None, target_partition_size=100, sample_rate=50)
+    life.append(range(400, 450))
+    life.optimize()
+    assert len(sizes(life)) == 4  # as before
+    life.append(range(450, 2000))
+    life.delete(lambda one: 390 <= one < 460, "id >= 390 AND id < 460")
+    life.optimize()
+    assert (life.num_segments, life.num_unindexed) == (1, 0)
+    assert sum(sizes(life)) == 1930
+    assert 12 <= len(sizes(life)) <= 26
+    assert max(sizes(life)) < 4 * 100
+    life.check()
+    life.append(range(2000, 2020))
+    life.optimize()
+    life.dataset.optimize.compact_files()
+    life.check()
+
+
+def test_few_rows_keep_their_partitions(tmp_path: Path) -> None:
+    life = Life(str(tmp_path / "t"), "IVF_FLAT")
+    life.index(num_partitions=12)
+    for start in (400, 420, 440):
+        life.append(range(start, start + 20))
+        life.optimize()
+    assert len(sizes(life)) == 12
+    assert sum(sizes(life)) == 460
+
+
+def test_small_partitions_are_dissolved_when_others_are_split(tmp_path: Path) -> None:
+    life = Life(str(tmp_path / "t"), "IVF_FLAT")
+    centroids = np.zeros((4, DIMENSION), np.float32)
+    centroids[1:, 0] = 30, 40, 50  # far from all rows
+    life.index(num_partitions=4, ivf_centroids=centroids, target_partition_size=90)
+    assert sizes(life) == [400, 0, 0, 0]
+    life.append(range(400, 410))
+    life.optimize()
+    assert 3 <= len(sizes(life)) <= 6
+    assert min(sizes(life)) > 0
+    life.check()
+
+
+def sizes(life: Life) -> list[int]:
+    """Returns the numbers of rows of the partitions of the first segment."""
+    first = life.dataset.stats.index_stats("v_idx")["indices"][0]
+    return [one["size"] for one in first["partitions"]]
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -1,0 +1,100 @@
+"""Partitions of an index that outgrew its centroids: large ones are split, small ones dissolved.
+
+    expected rows       90   2  410      target 100; found by a sample of the rows
+    centroids            A   B    C
+    new centroids        A       C1 C2 C3 C4
+
+An index is balanced when new rows are added and a partition has more than four times the rows that
+it should have. Partitions of other indices are kept, however small they are: a small one costs a
+search next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.index.base import IndexRows
+from pilum.index.vector.building import sample_for
+from pilum.index.vector.ivf import IvfModel
+from pilum.index.vector.parameters import VectorParameters
+from pilum.index.vector.segment import VectorIndex
+from pilum.index.vector.training import train_centroids
+from pilum.index.vector.vectors import Matrix
+
+__all__ = ["balanced_centroids", "has_outgrown"]
+
+_TOO_MANY = 4
+"""A partition with more times the rows that it should have makes an index be balanced."""
+
+_SPLIT_FROM = 2
+_DISSOLVED_BELOW = 0.25
+"""When an index is balanced, partitions are split and dissolved from these shares on."""
+
+_FEWEST_ROWS = 8
+"""A part of a partition needs so many rows of the sample."""
+
+
+def has_outgrown(segments: Sequence[VectorIndex], num_new_rows: int, partition_size: int) -> bool:
+    """Return whether a partition will have far more rows than it should have.
+
+    Args:
+        segments: The segments of an index. New rows are assumed to be distributed as those of the
+            segments with the centroids of the last one.
+        num_new_rows: Number of rows to add.
+        partition_size: Rows that a partition should have.
+    """
+    centroids = segments[-1].model.centroids
+    sizes = np.zeros(len(centroids), np.int64)
+    for one in segments:
+        if np.array_equal(one.model.centroids, centroids):
+            sizes += one.partitions.lengths
+        else:
+            num_new_rows += one.num_rows
+    num_rows = int(sizes.sum())
+    if not num_rows:
+        return False
+    most = int(sizes.max()) * (1 + num_new_rows / num_rows)
+    return most > _TOO_MANY * partition_size
+
+
+def balanced_centroids(model: IvfModel, rows: IndexRows, parameters: VectorParameters) -> Matrix:
+    """Return centroids of partitions that have about as many rows as they should have.
+
+    Args:
+        model: The centroids so far.
+        rows: All rows, of which a sample is read.
+        parameters: Parameters of the index.
+    """
+    size = parameters.partition_size
+    centroids = model.centroids
+    wanted = (len(centroids) + rows.num_rows // size) * parameters.sample_rate
+    sample = sample_for(rows, parameters, wanted)
+    if not len(sample):
+        return centroids
+    partitions, _ = model.assign(sample)
+    counts = np.bincount(partitions, minlength=len(centroids))
+    expected = counts * (rows.num_rows / len(sample))
+    found = [
+        _split(sample[partitions == number], parts, parameters)
+        for number, parts in _parts(expected, counts, size)
+    ]
+    kept = (expected >= _DISSOLVED_BELOW * size) & (expected <= _SPLIT_FROM * size)
+    balanced = np.concatenate([centroids[kept], *found])
+    return balanced if len(balanced) else centroids
+
+
+def _parts(expected: NDArray[Any], counts: NDArray[np.int64], size: int) -> list[tuple[int, int]]:
+    """Return the partitions to split, and into how many parts."""
+    large = np.flatnonzero(expected > _SPLIT_FROM * size)
+    return [
+        (number, max(1, min(round(expected[number] / size), int(counts[number]) // _FEWEST_ROWS)))
+        for number in large.tolist()
+    ]
+
+
+def _split(sample: Matrix, count: int, parameters: VectorParameters) -> Matrix:
+    return train_centroids(sample, count, parameters.metric, parameters.max_iterations)
