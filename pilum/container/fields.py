@@ -39,6 +39,8 @@ from pilum.errors import CorruptFileError
 from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
+from pilum.kernels import Condition
+from pilum.storage.base import run_plan
 
 __all__ = ["Leaf", "LeafFieldReader", "assemble", "assemble_leaf"]
 
@@ -111,6 +113,14 @@ class LeafSegment(Segment):
         """Return a read of each leaf."""
         start, rows = self.start, self.rows
         return [column.read(start, rows, source) for column, source in self.field.columns]
+
+    def mask(self, condition: Condition) -> NDArray[np.uint8] | None:
+        """Test the rows without decoding them; see `Segment.mask`."""
+        if not self.field.has_masks:
+            return None
+        [page] = self._reads()
+        with page.located():
+            return run_plan(page.layout.mask(page, condition), page.source)
 
     def build(self, decoded: list[Decoded], num_rows: int) -> pa.Array:
         """Build the array of `num_rows` rows of the field from the rows of each leaf."""
@@ -257,6 +267,11 @@ class LeafFieldReader(PagedFieldReader):
                 members = members_of(leaf, part.reader) if leaf.children else ()
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether pages of the field may be tested without decoding them: it has one leaf."""
+        return len(self.columns) == 1 and not self.has_members and self.columns[0][0].elements == 1
 
     @property
     def bytes_per_row(self) -> float:

@@ -21,6 +21,7 @@ from pilum.container.explain import PageExplanation
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
+from pilum.kernels import Condition
 from pilum.storage.base import Plan, Source, run_plan
 
 if TYPE_CHECKING:
@@ -113,6 +114,15 @@ class Segment(ABC):
         """Read the rows."""
         return read_segments([self])[0]
 
+    def mask(self, condition: Condition) -> NDArray[np.uint8] | None:
+        """Test the rows without decoding them: a bitmap with a bit per row, or None.
+
+        None is returned if the values have to be read. The condition is on the only leaf of the
+        field.
+        """
+        del condition
+        return None
+
 
 class FieldReader(ABC):
     """One top-level field of a fragment, with only the projected members."""
@@ -128,6 +138,11 @@ class FieldReader(ABC):
     @abstractmethod
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
         """Split rows of the fragment into ranges that are stored together."""
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether pages of the field may be tested without decoding them (`Segment.mask`)."""
+        return False
 
     def zones(self, path: tuple[str, ...]) -> Zones | None:
         """Return the zone map of the field, or of the member at a path; None if there is none."""

@@ -136,6 +136,13 @@ class DictionaryBlock:
         """Return the same values in memory of their own, not in that of a larger read."""
         return DictionaryBlock([buffer.copy() for buffer in self.buffers], self.num_values)
 
+    def mask(self, condition: kernels.Condition) -> NDArray[np.uint8]:
+        """Return a bitmap of the values that are in a set."""
+        if len(self.buffers) == 1:
+            return condition.of_fixed(self.buffers[0], self.num_values)
+        offsets, data = self.buffers
+        return condition.of_texts(offsets, data)
+
     @property
     def size_bytes(self) -> int:
         """Bytes of the values."""
@@ -198,6 +205,19 @@ class Layout(ABC):
         Raises:
             CorruptFileError: If the bytes contradict the description.
         """
+
+    def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
+        """Test rows of a page without decoding them; returns a bitmap with a bit per row.
+
+        Returns None if pages of this layout cannot be tested. The page must not have lists, unless
+        the layout returns None for those.
+
+        Raises:
+            CorruptFileError: If the bytes contradict the description.
+        """
+        del page, condition
+        yield from ()
+        return None
 
 
 class PageRead:

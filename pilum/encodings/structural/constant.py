@@ -106,6 +106,21 @@ class ConstantLayout(Layout):
         # A scalar is a dictionary of one value, to which every index is 0.
         return Decoded(Flat(8), [np.zeros(count, dtype=np.uint8)], count, layers, value)
 
+    def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
+        """Test the one value of the page, and which rows are null."""
+        decoded = yield from self.read(page)
+        leaf = decoded.layers[0]
+        if any(layer.offsets is not None for layer in decoded.layers):
+            return None
+        with page.located():
+            value = decoded.dictionary
+            is_in = value is not None and bool(value.mask(condition)[0])
+        valid = leaf.validity
+        if valid is None:
+            valid = np.full((leaf.length + 7) // 8, 0xFF, np.uint8)
+        nothing = np.zeros_like(valid)
+        return (valid if is_in else nothing) | (~valid if condition.null else nothing)
+
     def _check(self, num_buffers: int) -> None:
         """Raise an error if pages cannot have that many buffers."""
         is_inline = self.inline_value is not None

@@ -61,7 +61,7 @@ from pilum.encodings.compressive.variable import Variable
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Ranges, Source, run_plan
+from pilum.storage.base import Fetched, Plan, Ranges, Source, run_plan
 
 __all__ = [
     "MiniBlockLayout",
@@ -157,6 +157,18 @@ class MiniBlockLayout(Layout):
         [decoded] = yield from read_mini_blocks([page])
         return decoded
 
+    def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
+        """Test rows where they are stored; of a dictionary, each value is tested once."""
+        if self.has_lists:
+            return None
+        reads, fetched, [dictionary] = yield from _fetch([page])
+        with page.located():
+            if dictionary is not None:
+                found = dictionary.mask(condition)
+                condition = condition.of_indices(found, dictionary.num_values)
+            [bits] = reads.mask(fetched.data, fetched.starts, condition)
+        return bits
+
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
@@ -180,6 +192,20 @@ def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
     """Read rows of mini-block pages of one file."""
     if not pages:
         return []
+    reads, fetched, dictionaries = yield from _fetch(pages)
+    columns = _decode(reads, pages, fetched.data, fetched.starts, None)
+    return [
+        _decoded(page, found, dictionary)
+        for page, found, dictionary in zip(pages, columns, dictionaries, strict=True)
+    ]
+
+
+_Fetch: TypeAlias = tuple[kernels.PageReads, Fetched, list[DictionaryBlock | None]]
+"""What to read, the bytes, and the dictionary of each page."""
+
+
+def _fetch(pages: Sequence[PageRead]) -> Plan[_Fetch]:
+    """Fetch the chunks and dictionaries of rows of pages."""
     lookups = yield from _look_up(pages)
     reads = _reads(pages, lookups)
     offsets, sizes = reads.ranges()
@@ -194,15 +220,14 @@ def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
         offsets = np.concatenate((offsets, dictionaries[:, 0]))
         sizes = np.concatenate((sizes, dictionaries[:, 1]))
     fetched = yield Ranges(offsets, sizes)
-    columns = _decode(reads, pages, fetched.data, fetched.starts, None)
-    decoded = []
-    for page, lookup, found in zip(pages, lookups, columns, strict=True):
-        dictionary = None if lookup is None else lookup.dictionary
+    found: list[DictionaryBlock | None] = []
+    for page, lookup in zip(pages, lookups, strict=True):
         if lookup is None and _layout(page).dictionary is not None:
-            dictionary = _dictionary(page, fetched[next_dictionary])
+            found.append(_dictionary(page, fetched[next_dictionary]))
             next_dictionary += 1
-        decoded.append(_decoded(page, found, dictionary))
-    return decoded
+        else:
+            found.append(None if lookup is None else lookup.dictionary)
+    return reads, fetched, found
 
 
 def is_picked(page: PageRead) -> bool:

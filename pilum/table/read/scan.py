@@ -12,7 +12,7 @@ do. Deleted rows are removed before the filter is evaluated. Where indices found
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -147,14 +147,9 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
     if options.filter is None:
         yield from (window.num_rows for window in _windows(snapshot, options, []))
         return
-    from pilum.table.read.matching import matching_windows
-
-    tested = _tested_columns(snapshot, options.filter)
     for part, is_tested in _parts(snapshot, options):
         if is_tested:
-            windows = _windows(snapshot, part, tested.fields)
-            found = matching_windows(windows, tested, options.filter)
-            yield from (int(mask.true_count) for _, _, mask in found)
+            yield from _tested_counts(snapshot, part, options.filter)
         elif part.selection is None or part.row_range is not None:
             yield from (window.num_rows for window in _windows(snapshot, part, []))
         else:
@@ -162,6 +157,39 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
                 assert fragment is not None
                 deletions = snapshot.deletions(fragment)
                 yield part.selection.count(fragment.id, fragment.physical_rows, deletions)
+
+
+def _tested_counts(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) -> Iterator[int]:
+    from pilum.table.read.matching import matching_windows
+
+    windows = _windows(snapshot, options, _tested_columns(snapshot, filter).fields)
+    for narrowed, rest in _narrowed(snapshot, windows, filter, ()):
+        if rest is None:
+            yield from (window.num_rows for window in narrowed)
+        else:
+            lean = map(Window.lean, narrowed)
+            found = matching_windows(lean, _tested_columns(snapshot, rest), rest)
+            yield from (int(mask.true_count) for _, _, mask in found)
+
+
+def _narrowed(
+    snapshot: Snapshot, windows: Iterator[Window], filter: BoundFilter, returned: Collection[str]
+) -> Iterator[tuple[Iterator[Window], BoundFilter | None]]:
+    """Leave out rows of windows that cannot match, as far as pages can answer the filter.
+
+    `returned` are the names of the columns that the scan returns.
+
+    Yields:
+        Adjacent windows, and what is left of the filter for their rows; None for nothing.
+    """
+    from pilum.table.read.masks import Masks
+
+    masks = Masks.of(snapshot, filter, returned)
+    if masks is None:
+        yield windows, filter
+        return
+    for is_tested, group in masks.split(windows):
+        yield group, masks.rest if is_tested else filter
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
@@ -327,18 +355,31 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
     from pilum.table.read.matching import matching_windows, rows_where
 
     wanted, tested = _columns(snapshot, options), _tested_columns(snapshot, filter)
-    at_hand = set(tested.schema.names)
-    names = [name for name in wanted.schema.names if name not in at_hand]
-    both = [name for name in wanted.schema.names if name in at_hand]
-    others = ReadColumns.described(snapshot, tuple(names))
+    others = _others(snapshot, wanted, tested)
     windows = _windows(snapshot, options, [*tested.fields, *others.fields])
-    for window, full, mask in matching_windows(windows, tested, filter):
-        table = rows_where(full.select(both), mask)
-        if names:
-            rest = Pending(window.matching(mask), others.columns).table(others.schema)
-            table = _side_by_side(rest, table) if both else rest
-        columns = table.select(wanted.schema.names).columns
-        yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
+    for narrowed, rest in _narrowed(snapshot, windows, filter, wanted.schema.names):
+        if rest is None:
+            for window, pending in read_ahead(map(Window.lean, narrowed), wanted.columns):
+                yield window.source, pending.table(wanted.schema)
+            continue
+        tested = _tested_columns(snapshot, rest)
+        others = _others(snapshot, wanted, tested)
+        both = [name for name in wanted.schema.names if name in tested.schema.names]
+        for window, full, mask in matching_windows(map(Window.lean, narrowed), tested, rest):
+            table = rows_where(full.select(both), mask)
+            if others.columns:
+                pending = Pending(window.matching(mask), others.columns)
+                own = pending.table(others.schema)
+                table = _side_by_side(own, table) if both else own
+            columns = table.select(wanted.schema.names).columns
+            yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
+
+
+def _others(snapshot: Snapshot, wanted: ReadColumns, tested: ReadColumns) -> ReadColumns:
+    """Return the requested columns that a filter does not read."""
+    at_hand = set(tested.schema.names)
+    names = (name for name in wanted.schema.names if name not in at_hand)
+    return ReadColumns.described(snapshot, tuple(names))
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:

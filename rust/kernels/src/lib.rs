@@ -24,6 +24,7 @@ pub mod jsonb;
 pub mod levels;
 pub mod linear;
 pub mod list_offsets;
+pub mod mask;
 pub mod mini_block;
 pub mod mini_block_writer;
 pub mod order;

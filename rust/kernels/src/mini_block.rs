@@ -73,7 +73,7 @@ pub fn decode(page: &Page, pages: &[Rows<'_>]) -> Result<Decoded> {
     Ok(decoder.finish())
 }
 
-fn num_rows(ranges: &[Range<usize>]) -> usize {
+pub(crate) fn num_rows(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
@@ -155,7 +155,12 @@ impl<'a> Decoder<'a> {
 }
 
 /// Whether a chunk holds any of the selected rows; ranges before it are skipped.
-fn is_wanted(page: &Page, chunk: &Chunk, rows: &[Range<usize>], cursor: &mut usize) -> bool {
+pub(crate) fn is_wanted(
+    page: &Page,
+    chunk: &Chunk,
+    rows: &[Range<usize>],
+    cursor: &mut usize,
+) -> bool {
     // A chunk with lists may begin in the middle of the row before its first row.
     let first = chunk
         .first_row
@@ -235,7 +240,7 @@ fn nested_levels(
 }
 
 /// Selected rows of a chunk without lists, as ranges of its values.
-fn select_values(
+pub(crate) fn select_values(
     chunk: &Chunk,
     rows: &[Range<usize>],
     cursor: &mut usize,
@@ -404,18 +409,18 @@ impl Entry<'_> {
 }
 
 /// Walks the buffers of a chunk.
-struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     bytes: &'a [u8],
-    num_levels: usize,
+    pub(crate) num_levels: usize,
     rep_size: usize,
-    def_size: usize,
+    pub(crate) def_size: usize,
     sizes_at: usize,
     large: bool,
     position: usize,
 }
 
 impl<'a> Parts<'a> {
-    fn new(page: &Page, bytes: &'a [u8]) -> Result<Self> {
+    pub(crate) fn new(page: &Page, bytes: &'a [u8]) -> Result<Self> {
         let mut at = 2;
         let mut level_size = |present: bool| -> Result<usize> {
             if !present {
@@ -438,7 +443,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn value_size(&self, index: usize) -> Result<usize> {
+    pub(crate) fn value_size(&self, index: usize) -> Result<usize> {
         if self.large {
             size(
                 u32_at(self.bytes, self.sizes_at + 4 * index, "chunk header")?,
@@ -453,7 +458,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn next(&mut self, size: usize) -> Result<&'a [u8]> {
+    pub(crate) fn next(&mut self, size: usize) -> Result<&'a [u8]> {
         let buffer = part(self.bytes, self.position, size, "buffer of a chunk, bytes")?;
         self.position += size.next_multiple_of(8);
         Ok(buffer)

@@ -73,7 +73,7 @@ pub fn expand_ranges(
 }
 
 /// All checks of the buffers, in one place.
-fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Result<()> {
+pub fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Result<()> {
     ensure(
         matches!(width, 1 | 2 | 4 | 8),
         "rle item width, bytes",

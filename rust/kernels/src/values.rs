@@ -290,7 +290,7 @@ pub fn append(
     }
 }
 
-fn only<'a>(buffers: &[&'a [u8]]) -> Result<&'a [u8]> {
+pub(crate) fn only<'a>(buffers: &[&'a [u8]]) -> Result<&'a [u8]> {
     match buffers {
         [one] => Ok(one),
         _ => Err(Corrupt(format!(
@@ -347,19 +347,19 @@ fn room(expected: usize, bits: usize, stored: usize) -> usize {
     }
 }
 
-fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
+pub(crate) fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
     matches!(ranges, [all] if *all == (0..count))
 }
 
 /// Strings of one chunk: `count + 1` offsets from the start of the buffer, then the bytes.
-struct Strings<'a> {
-    buffer: &'a [u8],
+pub(crate) struct Strings<'a> {
+    pub(crate) buffer: &'a [u8],
     width: usize,
     count: usize,
 }
 
 impl<'a> Strings<'a> {
-    fn parse(buffer: &'a [u8], offset_bits: usize, count: usize) -> Result<Self> {
+    pub(crate) fn parse(buffer: &'a [u8], offset_bits: usize, count: usize) -> Result<Self> {
         let width = offset_bits / 8;
         let table = (count + 1) * width;
         ensure(
@@ -382,6 +382,20 @@ impl<'a> Strings<'a> {
         } else {
             let offset = u64_at(self.buffer, index * 8, "string offset")?;
             crate::error::size(offset, "string offset")
+        }
+    }
+
+    /// Appends where each string begins in the buffer, and where the last one ends.
+    pub(crate) fn ends(&self, out: &mut Vec<usize>) {
+        let table = self.buffer.get(..(self.count + 1) * self.width);
+        let table = table.unwrap_or(&[]); // `parse` made sure that it is there
+        if self.width == 4 {
+            let (offsets, _) = table.as_chunks::<4>();
+            out.extend(offsets.iter().map(|end| u32::from_le_bytes(*end) as usize));
+        } else {
+            let (offsets, _) = table.as_chunks::<8>();
+            let end = |end: &_| usize::try_from(u64::from_le_bytes(*end)).unwrap_or(usize::MAX);
+            out.extend(offsets.iter().map(end)); // one beyond the data is refused by the caller
         }
     }
 

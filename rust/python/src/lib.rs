@@ -7,6 +7,7 @@
 mod analysis;
 mod arrays;
 mod chunking;
+mod conditions;
 mod decoding;
 mod encoding;
 mod hnsw;
@@ -32,6 +33,8 @@ mod _kernels {
     use crate::analysis::{TextAnalyzer, TokenDictionary, TokenSet};
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
+    #[pymodule_export]
+    use crate::conditions::Condition;
     #[pymodule_export]
     use crate::decoding::{FullZip, decode_block, decompress, look_up_strings, unravel};
     #[pymodule_export]

@@ -4,16 +4,18 @@ use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
 use pilum_kernels::error::{Corrupt, out_of_range, part, size};
 use pilum_kernels::levels::Layers;
+use pilum_kernels::mask::pages;
 use pilum_kernels::mini_block::{self, Rows};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arrays::{corrupt, slice as contiguous};
+use crate::conditions::Condition;
 use crate::decoding::{out, ranges_of};
 use crate::picking::{Made, Pairs, places_out};
 use crate::plans::{Block, Plan};
@@ -311,17 +313,8 @@ impl PageReads {
         groups: Option<Vec<Vec<usize>>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (data, starts) = (contiguous(&data)?, contiguous(&starts)?);
-        let mut files = Vec::with_capacity(self.reads.len());
-        for read in &self.reads {
-            files.push(match &read.source {
-                Source::Memory(file, _) => Some(file.bind(py).try_readonly()?),
-                _ => None,
-            });
-        }
-        let memory: Vec<_> = files
-            .iter()
-            .map(|file| file.as_ref().map(contiguous).transpose())
-            .collect::<PyResult<_>>()?;
+        let files = self.files(py)?;
+        let memory = views(&files)?;
         let decoded = py.detach(|| {
             let decode = |group: &[usize]| {
                 let mut pages = Vec::with_capacity(group.len());
@@ -351,4 +344,47 @@ impl PageReads {
         }
         Ok(columns)
     }
+
+    /// Tests the rows of pages without lists: a bitmap per page. The pages have one layout each,
+    /// and the condition is on the values that they store.
+    #[allow(clippy::needless_pass_by_value)]
+    fn mask<'py>(
+        &self,
+        py: Python<'py>,
+        data: Bytes<'py>,
+        starts: PyReadonlyArray1<'py, i64>,
+        condition: &Condition,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (data, starts) = (contiguous(&data)?, contiguous(&starts)?);
+        let files = self.files(py)?;
+        let memory = views(&files)?;
+        let masks = py.detach(|| {
+            let mask = |(read, memory): (&Read, &Option<&[u8]>)| {
+                let rows = read.rows(*memory, data, starts)?;
+                pages::mask(&read.page.get().0, &rows, &condition.0)
+            };
+            let reads = self.reads.iter().zip(&memory);
+            reads.map(mask).collect::<Result<Vec<_>, _>>()
+        });
+        let masks = masks.map_err(|error| corrupt(py, &error))?;
+        PyList::new(py, masks.into_iter().map(|bits| bits.into_pyarray(py)))
+    }
+}
+
+type Files<'py> = Vec<Option<PyReadonlyArray1<'py, u8>>>;
+
+impl PageReads {
+    /// The files that are in memory, per page.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Files<'py>> {
+        let file = |read: &Read| match &read.source {
+            Source::Memory(file, _) => Ok(Some(file.bind(py).try_readonly()?)),
+            _ => Ok(None),
+        };
+        self.reads.iter().map(file).collect()
+    }
+}
+
+fn views<'a>(files: &'a Files<'_>) -> PyResult<Vec<Option<&'a [u8]>>> {
+    let view = |file: &'a Option<_>| file.as_ref().map(contiguous).transpose();
+    files.iter().map(view).collect()
 }

@@ -1,0 +1,305 @@
+"""Split a filter into sets of values of single columns, which pages can answer, and the rest.
+
+    (a > 1 AND a < 5 OR a IS NULL) AND NOT (s LIKE 'x%' OR b = 3) AND a + b = 7
+
+    AllOf    a in {null, 2..4}
+             s in {texts without the prefix 'x'}
+             b in {numbers other than 3}
+    rest     a + b = 7
+
+A condition on one column is a set of values, to which null may belong. A filter keeps the rows for
+which it is true, so two sets are built: the values for which a node is true, and, below NOT, those
+for which it is false. With null, most nodes are neither. AND, OR and NOT of conditions on one
+column become one set; those of several columns become a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.expressions.compare import MIRRORED, is_zero
+from pilum.expressions.nodes import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    InSet,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+)
+from pilum.expressions.patterns import Wildcard, like_parts
+from pilum.expressions.types import is_text, scalar_of
+from pilum.kernels import Condition
+
+__all__ = ["AllOf", "AnyOf", "ColumnMask", "Mask", "column_masks", "split_filter"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnMask:
+    """A condition on one column.
+
+    Attributes:
+        path: The name of the column, then of each member below it.
+        condition: The set of values for which the condition is true.
+        node: An expression that is true for the same values, where pages cannot answer.
+        is_hard: Whether the values are texts, whose test takes longer.
+    """
+
+    path: tuple[str, ...]
+    condition: Condition
+    node: Expression
+    is_hard: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllOf:
+    """The rows of which all parts are true; the cheaper parts come first."""
+
+    parts: tuple[Mask, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyOf:
+    """The rows of which any part is true; the cheaper parts come first."""
+
+    parts: tuple[Mask, ...]
+
+
+Mask: TypeAlias = ColumnMask | AllOf | AnyOf
+"""Which rows match, by conditions on single columns."""
+
+
+def split_filter(node: Expression) -> tuple[Mask | None, Expression | None]:
+    """Return what pages can answer of a bound filter, and the rest; None for nothing.
+
+    A row matches if both are true.
+    """
+    terms = node.operands if isinstance(node, And) else (node,)
+    masks, rest = [], []
+    for term in terms:
+        mask = _mask(term, truth=True)
+        if mask is None:
+            rest.append(term)
+        else:
+            masks.append(mask)
+    together = _combined(masks, is_all=True) if masks else None
+    if not rest:
+        return together, None
+    return together, rest[0] if len(rest) == 1 else And(tuple(rest))
+
+
+def column_masks(mask: Mask) -> Iterable[ColumnMask]:
+    """Yield the conditions of a tree."""
+    if isinstance(mask, ColumnMask):
+        yield mask
+        return
+    for part in mask.parts:
+        yield from column_masks(part)
+
+
+def _mask(node: Expression, *, truth: bool) -> Mask | None:
+    """Return the rows for which a node is true, or false; None if pages cannot answer that."""
+    match node:
+        case And(operands=operands) | Or(operands=operands):
+            parts = [_mask(operand, truth=truth) for operand in operands]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            return _combined(known, is_all=isinstance(node, And) == truth)
+        case Not(operand=operand):
+            return _mask(operand, truth=not truth)
+        case IsTruth(operand=operand, truth=wanted):
+            inner = _mask(operand, truth=wanted)
+            if truth or not isinstance(inner, ColumnMask):
+                return inner if truth else None
+            return ColumnMask(inner.path, ~inner.condition, Not(node), inner.is_hard)
+    return _leaf(node, truth=truth)
+
+
+def _combined(masks: list[Mask], *, is_all: bool) -> Mask:
+    """Return AND or OR of masks; those of one column become one."""
+    kind = AllOf if is_all else AnyOf
+    flat = [part for mask in masks for part in (mask.parts if isinstance(mask, kind) else (mask,))]
+    of_columns: dict[tuple[str, ...], list[ColumnMask]] = {}
+    for mask in flat:
+        if isinstance(mask, ColumnMask):
+            of_columns.setdefault(mask.path, []).append(mask)
+    columns = [_of_column(own, is_all=is_all) for own in of_columns.values()]
+    columns.sort(key=lambda mask: mask.is_hard)
+    parts = (*columns, *(mask for mask in flat if not isinstance(mask, ColumnMask)))
+    return parts[0] if len(parts) == 1 else kind(parts)
+
+
+def _of_column(masks: list[ColumnMask], *, is_all: bool) -> ColumnMask:
+    """Return AND or OR of conditions on one column, combined in pairs."""
+    if len(masks) == 1:
+        return masks[0]
+    nodes = tuple(mask.node for mask in masks)
+    conditions = [mask.condition for mask in masks]
+    while len(conditions) > 1:
+        pairs = zip(conditions[::2], conditions[1::2], strict=False)
+        left = conditions[len(conditions) // 2 * 2 :]
+        conditions = [one & two if is_all else one | two for one, two in pairs] + left
+    node = And(nodes) if is_all else Or(nodes)
+    return ColumnMask(masks[0].path, conditions[0], node, any(mask.is_hard for mask in masks))
+
+
+_VALUES, _NULL = Condition.every(True, False), Condition.every(False, True)
+_NOTHING = Condition.every(False, False)
+
+
+def _leaf(node: Expression, *, truth: bool) -> ColumnMask | None:
+    """Return a condition on one column; None if the node is none, or of no known type."""
+    found = _sets(node)
+    if found is None or any("." in name for name in found[0]):
+        return None  # the path of a column with a dot in its name is not unique
+    path, is_hard, true, false = found
+    if truth:
+        return ColumnMask(path, true, node, is_hard)
+    return ColumnMask(path, false, Not(node), is_hard)
+
+
+_Sets: TypeAlias = tuple[tuple[str, ...], bool, Condition, Condition]
+"""The path of a column, whether it has texts, for which values a node is true, and false."""
+
+
+def _sets(node: Expression) -> _Sets | None:
+    match node:
+        case IsNull(operand=Column(path=path)):
+            return path, False, _NULL, _VALUES
+        case Column(path=path):
+            return _of_values(path, pa.bool_(), _compared("=", scalar_of(True)))
+        case Compare(operator=operator, left=Column(path=path), right=Constant(value=value)):
+            return _comparison(path, operator, value)
+        case Compare(operator=operator, left=Constant(value=value), right=Column(path=path)):
+            return _comparison(path, MIRRORED[operator], value)
+        case InSet(operand=Column(path=path), values=values, has_null=has_null):
+            found = _of_values(path, values.type, _among(values))
+            return (*found[:3], _NOTHING) if found and has_null else found
+        case Like(operand=Column(path=path), pattern=Constant(value=value), ignore_case=False):
+            if not value.is_valid:
+                return path, True, _NOTHING, _NOTHING
+            return _of_values(path, value.type, _like(value.as_py()))
+    return None
+
+
+def _of_values(path: tuple[str, ...], arrow: pa.DataType, true: Condition | None) -> _Sets | None:
+    """Return the sets of a node that is false for all other values, and null for null."""
+    return None if true is None else (path, _is_bytes(arrow), true, ~true & _VALUES)
+
+
+def _comparison(path: tuple[str, ...], operator: str, value: pa.Scalar) -> _Sets | None:
+    if not value.is_valid:
+        return path, False, _NOTHING, _NOTHING
+    return _of_values(path, value.type, _compared(operator, value))
+
+
+def _compared(operator: str, value: pa.Scalar) -> Condition | None:
+    """Return the values for which a comparison with a constant is true."""
+    within = _within(value.type)
+    if within is None:
+        return None
+    low, high = _ends(value)
+    match operator:
+        case "=":
+            return within(low, high)
+        case "<>":
+            return ~within(low, high) & _VALUES
+        case "<":
+            return ~within(low, None) & _VALUES
+        case "<=":
+            return within(None, high)
+        case ">":
+            return ~within(None, high) & _VALUES
+    return within(low, None)
+
+
+_Within: TypeAlias = Callable[[bytes | None, bytes | None], Condition]
+"""A function that returns the set of the values between two, both included."""
+
+
+def _within(arrow: pa.DataType) -> _Within | None:
+    if _is_bytes(arrow):
+        return Condition.texts_within
+    order = _order(arrow)
+    if order is None:
+        return None
+    return lambda low, high: Condition.numbers_within(order, arrow.bit_width, low, high)
+
+
+def _order(arrow: pa.DataType) -> str | None:
+    """Return how the stored words of a type are ordered; None if they are no numbers."""
+    if pt.is_floating(arrow):
+        return "float"
+    if pt.is_boolean(arrow) or pt.is_unsigned_integer(arrow):
+        return "unsigned"
+    is_decimal = pt.is_decimal(arrow) and arrow.bit_width <= 128
+    is_time = pt.is_temporal(arrow) and not pt.is_interval(arrow)
+    return "signed" if pt.is_signed_integer(arrow) or is_decimal or is_time else None
+
+
+def _is_bytes(arrow: pa.DataType) -> bool:
+    is_binary = pt.is_binary(arrow) or pt.is_large_binary(arrow)
+    return bool(is_text(arrow) or is_binary)
+
+
+def _ends(value: pa.Scalar) -> tuple[bytes, bytes]:
+    """Return the least and greatest value that equal a constant: they differ for a float zero."""
+    if pt.is_floating(value.type) and is_zero(value):
+        least, most = (_raw(scalar_of(zero, value.type)) for zero in (-0.0, 0.0))
+        return least, most
+    own = _raw(value)
+    return own, own
+
+
+def _raw(value: pa.Scalar) -> bytes:
+    """Return a value as it is stored."""
+    if _is_bytes(value.type):
+        return bytes(value.as_buffer())
+    if pt.is_boolean(value.type):
+        return bytes([value.as_py()])
+    return _bytes_of(pa.repeat(value, 1)).tobytes()
+
+
+def _bytes_of(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    width = values.type.bit_width // 8
+    data = np.frombuffer(values.buffers()[1], np.uint8)
+    return data[values.offset * width : (values.offset + len(values)) * width]
+
+
+def _among(values: pa.Array) -> Condition | None:
+    """Return the set of the given values, none of which is null."""
+    if _is_bytes(values.type):
+        return Condition.texts_among(values.cast(pa.large_binary()).to_pylist())
+    order = _order(values.type)
+    if order is None:
+        return None
+    if len(values) == 0:
+        return _NOTHING
+    if pt.is_boolean(values.type):
+        first, *others = [_compared("=", value) for value in values.unique()]
+        return first | others[0] if first and others and others[0] else first
+    return Condition.numbers_among(order, values.type.bit_width, _bytes_of(values))
+
+
+def _like(pattern: str) -> Condition | None:
+    """Return the texts that match a pattern without `_`."""
+    parts = like_parts(pattern)
+    if Wildcard.ONE in parts:
+        return None
+    texts = [part.encode() for part in parts if isinstance(part, str)]
+    if Wildcard.ANY not in parts:
+        return Condition.texts_among(texts or [b""])
+    prefix = texts.pop(0) if isinstance(parts[0], str) else b""
+    suffix = texts.pop() if isinstance(parts[-1], str) else b""
+    return Condition.texts_like(prefix, texts, suffix)

@@ -1,0 +1,204 @@
+"""Masks: the rows of windows that match conditions on single columns, found without decoding them.
+
+    filter    a > 1 AND s LIKE 'x%' AND a + b = 7
+
+    window    | . . . . . . . . . . . . . |
+    a > 1     | x x . x . . x x . x . . x |      on the stored values of a, page by page
+    s LIKE    |   x         x x           |      if few rows are left, only of these
+    rest                    x                    by Arrow, see `matching.py`
+
+Pages that cannot be tested where they are stored are read as Arrow arrays, and the condition is
+evaluated on these. Files of versions before 2.1 have no such pages. Windows of few rows are tested
+by Arrow only, as several of them can be read together, and so are windows of remote stores if the
+same column is to be returned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pilum.blocks import truths
+from pilum.container.segments import Segment
+from pilum.expressions.conditions import AnyOf, ColumnMask, Mask, column_masks, split_filter
+from pilum.expressions.filter import BoundFilter, SqlFilter
+from pilum.expressions.nodes import references
+from pilum.format.rows import RowRanges
+from pilum.parallel import num_threads, submit, submit_waiting
+from pilum.table.model.deletion_vector import bit_mask
+from pilum.table.read.columns import ReadColumns, ScanColumn
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import Window
+
+__all__ = ["Masks"]
+
+_LEAST_ROWS = 8 * 1024
+"""Windows of fewer rows are tested by Arrow."""
+_MOST_ROWS = 512 * 1024
+"""Rows that one thread tests at once."""
+_FEW = 0.05
+"""Share of remaining rows below which another column is tested for single rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Masks:
+    """The part of a filter that pages can answer.
+
+    Attributes:
+        mask: The conditions.
+        columns: The columns of its conditions, by path.
+        rest: The part of the filter that has to be evaluated on Arrow data; None for nothing.
+        is_read_again: Whether a column of the conditions is among those to return.
+    """
+
+    mask: Mask
+    columns: dict[tuple[str, ...], ScanColumn]
+    rest: BoundFilter | None
+    is_read_again: bool
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, filter: BoundFilter, returned: Collection[str]) -> Masks | None:
+        """Split a filter; return None if pages can answer no part of it.
+
+        `returned` are the names of the columns that the scan returns.
+        """
+        if not isinstance(filter, SqlFilter):
+            return None
+        mask, rest = split_filter(filter.node)
+        if mask is None:
+            return None
+        paths = dict.fromkeys(part.path for part in column_masks(mask))
+        names = tuple(".".join(path) for path in paths)
+        found = ReadColumns.described(snapshot, names).columns
+        columns = dict(zip(paths, found, strict=True))
+        if not all(map(_is_leaf, found)):
+            return None
+        left = None if rest is None else SqlFilter(references(rest), rest)
+        return cls(mask, columns, left, not set(names).isdisjoint(returned))
+
+    def split(self, windows: Iterable[Window]) -> Iterator[tuple[bool, Iterator[Window]]]:
+        """Group adjacent windows by whether their pages can be tested.
+
+        Windows with pages that can be tested are narrowed to the rows for which the conditions are
+        true; those without such rows are left out.
+        """
+        for is_tested, group in groupby(windows, self._has_pages):
+            narrow = self._narrowed if is_tested else iter
+            yield is_tested, narrow(group)
+
+    def _has_pages(self, window: Window) -> bool:
+        if window.rows.num_rows < _LEAST_ROWS:
+            return False
+        if self.is_read_again and window.source.store.is_remote:
+            return False  # bytes from a network cost more than to decode them
+        fields = (column.field for column in self.columns.values())
+        return any(field and window.source.field(field).has_masks for field in fields)
+
+    def _narrowed(self, windows: Iterable[Window]) -> Iterator[Window]:
+        """Test the rows of windows in threads, in order."""
+        running: deque[tuple[Window, list[Future[pa.BooleanArray]]]] = deque()
+        ahead = 0
+        try:
+            for window in windows:
+                start = submit_waiting if window.source.store.is_remote else submit
+                parts = [start(partial(self._of_part, part)) for part in _parts(window)]
+                running.append((window, parts))
+                ahead += len(parts)
+                while len(running) > 1 and ahead > 2 * num_threads():
+                    ahead -= len(running[0][1])
+                    yield from _matching(*running.popleft())
+            while running:
+                yield from _matching(*running.popleft())
+        finally:
+            for _, parts in running:
+                for part in parts:
+                    part.cancel()
+
+    def _of_part(self, window: Window) -> pa.BooleanArray:
+        return self._test(self.mask, window, window.kept)
+
+    def _test(self, mask: Mask, window: Window, wanted: pa.BooleanArray | None) -> pa.BooleanArray:
+        """Return which rows of a window match, among the wanted ones; None for all."""
+        if isinstance(mask, ColumnMask):
+            return self._test_column(mask, window, wanted)
+        found: pa.BooleanArray | None = None
+        for part in mask.parts:
+            own = self._test(part, window, wanted)
+            if isinstance(mask, AnyOf):
+                found = own if found is None else pc.or_(found, own)
+                left = pc.invert(found)
+                wanted = left if wanted is None else pc.and_(wanted, left)
+            else:
+                wanted = found = own
+            if not wanted.true_count:
+                break
+        assert found is not None
+        return found
+
+    def _test_column(
+        self, mask: ColumnMask, window: Window, wanted: pa.BooleanArray | None
+    ) -> pa.BooleanArray:
+        rows = window.rows
+        if wanted is None:
+            return self._test_rows(mask, window, rows)
+        if wanted.true_count > _FEW * len(wanted):
+            return pc.and_(self._test_rows(mask, window, rows), wanted)
+        flags = truths(wanted)
+        places = flags.nonzero()[0]
+        if len(places):
+            own = RowRanges.of_rows(rows.rows()[places])
+            flags[places] = truths(self._test_rows(mask, window, own))
+        return bit_mask(flags)
+
+    def _test_rows(self, mask: ColumnMask, window: Window, rows: RowRanges) -> pa.BooleanArray:
+        column = self.columns[mask.path]
+        assert column.field is not None
+        segments = window.source.field(column.field).segments(rows)
+        found = [_test_segment(mask, column, segment) for segment in segments]
+        return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+
+def _is_leaf(column: ScanColumn) -> bool:
+    return column.leaf is not None and not column.leaf.children
+
+
+def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.BooleanArray:
+    bits = segment.mask(mask.condition)
+    if bits is not None:
+        num_rows = segment.rows.num_rows
+        return pa.Array.from_buffers(pa.bool_(), num_rows, [None, pa.py_buffer(bits)])
+    values = column.pick(segment.read())
+    batch = pa.RecordBatch.from_arrays([values], [column.name])
+    return SqlFilter((column.name,), mask.node).mask(batch)
+
+
+def _parts(window: Window) -> Sequence[Window]:
+    """Split a window for several threads."""
+    rows, kept = window.rows, window.kept
+    if len(rows.bounds) > 1 or rows.num_rows <= _MOST_ROWS:
+        return [window]
+    start, stop = rows.bounds[0].tolist()
+    cuts = range(start, stop, _MOST_ROWS)
+    return [
+        replace(
+            window,
+            rows=RowRanges.one(cut, min(cut + _MOST_ROWS, stop)),
+            kept=None if kept is None else kept.slice(cut - start, _MOST_ROWS),
+        )
+        for cut in cuts
+    ]
+
+
+def _matching(window: Window, parts: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
+    """Yield the window with only its matching rows, if there are any."""
+    found = [part.result() for part in parts]
+    kept = found[0] if len(found) == 1 else pa.concat_arrays(found)
+    if kept.true_count:
+        yield replace(window, kept=kept)

@@ -1,0 +1,505 @@
+//! Sets of numbers: sorted, disjoint ranges of ordinals.
+//!
+//!     unsigned    v                             ordinals are unsigned and ordered as the
+//!     signed      v with its sign flipped       numbers are; floats have the total order
+//!     float       v with its sign flipped,      of IEEE 754: -NaN < -inf < … < inf < NaN,
+//!                 of negative ones all bits     and -0.0 is less than 0.0
+//! Booleans are unsigned numbers of one bit. A value is in the range from a to b if, as unsigned
+//! words that wrap around, v - a <= b - a: one subtraction and one comparison.
+
+use pulp::Arch;
+
+use crate::bitmap::BitmapBuilder;
+use crate::error::{Corrupt, Result, ensure};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Unsigned,
+    Signed,
+    Float,
+}
+
+impl Order {
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "unsigned" => Ok(Self::Unsigned),
+            "signed" => Ok(Self::Signed),
+            "float" => Ok(Self::Float),
+            _ => Err(Corrupt(format!(
+                "order: expected unsigned, signed or float, found {name}"
+            ))),
+        }
+    }
+
+    /// The ordinal of a number of `bits` bits.
+    fn ordinal(self, value: u128, bits: usize) -> u128 {
+        let sign = 1 << (bits - 1);
+        match self {
+            Self::Unsigned => value,
+            Self::Float if value & sign != 0 => value ^ greatest(bits),
+            Self::Signed | Self::Float => value ^ sign,
+        }
+    }
+}
+
+fn greatest(bits: usize) -> u128 {
+    u128::MAX >> (128 - bits)
+}
+
+/// A set of numbers of one width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbers {
+    order: Order,
+    pub bits: usize,
+    /// First and last ordinal of each range; ranges do not touch each other.
+    ranges: Vec<(u128, u128)>,
+}
+
+impl Numbers {
+    /// The numbers in ranges of ordinals, which are disjoint and ascending.
+    pub fn new(order: Order, bits: usize, ranges: Vec<(u128, u128)>) -> Result<Self> {
+        ensure(
+            matches!(bits, 1 | 8 | 16 | 32 | 64 | 128),
+            "numbers, bits",
+            bits,
+            "1, 8, 16, 32, 64 or 128",
+        )?;
+        Ok(Self {
+            order,
+            bits,
+            ranges,
+        })
+    }
+
+    /// The numbers from `low` to `high`, both included; without one of them, the range is open.
+    pub fn within(
+        order: Order,
+        bits: usize,
+        low: Option<u128>,
+        high: Option<u128>,
+    ) -> Result<Self> {
+        let mut made = Self::new(order, bits, Vec::new())?;
+        let least = low.map_or(0, |low| order.ordinal(low, bits));
+        let most = high.map_or(greatest(bits), |high| order.ordinal(high, bits));
+        if least <= most {
+            made.ranges.push((least, most));
+        }
+        Ok(made)
+    }
+
+    /// The given numbers.
+    pub fn among(order: Order, bits: usize, values: impl Iterator<Item = u128>) -> Result<Self> {
+        let mut made = Self::new(order, bits, Vec::new())?;
+        let mut ordinals: Vec<u128> = values.map(|value| order.ordinal(value, bits)).collect();
+        ordinals.sort_unstable();
+        for ordinal in ordinals {
+            match made.ranges.last_mut() {
+                Some((_, end)) if ordinal <= end.saturating_add(1) => *end = ordinal,
+                _ => made.ranges.push((ordinal, ordinal)),
+            }
+        }
+        Ok(made)
+    }
+
+    pub fn and(&self, other: &Self) -> Result<Self> {
+        let is_same = (self.order, self.bits) == (other.order, other.bits);
+        ensure(is_same, "sets of numbers", other.bits, self.bits)?;
+        let (mut left, mut right) = (self.ranges.iter(), other.ranges.iter());
+        let (mut one, mut two) = (left.next(), right.next());
+        let mut ranges = Vec::new();
+        while let (Some(a), Some(b)) = (one, two) {
+            let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+            if first <= last {
+                ranges.push((first, last));
+            }
+            if a.1 < b.1 {
+                one = left.next();
+            } else {
+                two = right.next();
+            }
+        }
+        Ok(Self {
+            ranges,
+            ..self.clone()
+        })
+    }
+
+    pub fn not(&self) -> Self {
+        let (mut ranges, mut next) = (Vec::with_capacity(self.ranges.len() + 1), Some(0));
+        for &(first, last) in &self.ranges {
+            if let Some(start) = next
+                && start < first
+            {
+                ranges.push((start, first - 1));
+            }
+            next = (last < greatest(self.bits)).then(|| last + 1);
+        }
+        if let Some(start) = next {
+            ranges.push((start, greatest(self.bits)));
+        }
+        Self {
+            order: self.order,
+            bits: self.bits,
+            ranges,
+        }
+    }
+
+    /// The same set of unsigned numbers of another width, as far as that width has them.
+    pub fn of_bits(&self, bits: usize) -> Result<Self> {
+        let mut made = Self::new(Order::Unsigned, bits, Vec::new())?;
+        let most = greatest(bits);
+        let inside = self.ranges.iter().take_while(|(first, _)| *first <= most);
+        made.ranges = inside
+            .map(|&(first, last)| (first, last.min(most)))
+            .collect();
+        Ok(made)
+    }
+
+    /// Prepares the test of many values.
+    pub fn tester(&self) -> Result<Tester> {
+        Ok(match self.bits {
+            1 => Tester::Bits {
+                zero: self.holds(0),
+                one: self.holds(1),
+            },
+            8 => Tester::Words8(WordTester::new(self)?),
+            16 => Tester::Words16(WordTester::new(self)?),
+            32 => Tester::Words32(WordTester::new(self)?),
+            64 => Tester::Words64(WordTester::new(self)?),
+            _ => Tester::Words128(WordTester::new(self)?),
+        })
+    }
+
+    fn holds(&self, ordinal: u128) -> bool {
+        self.ranges
+            .iter()
+            .any(|&(first, last)| (first..=last).contains(&ordinal))
+    }
+
+    /// Whether all, or no, numbers of at most `width` bits, taken as unsigned, are in the set;
+    /// None if some are.
+    pub fn of_width(&self, width: usize) -> Option<bool> {
+        if self.order != Order::Unsigned && width >= self.bits {
+            return match self.ranges.as_slice() {
+                [] => Some(false),
+                [(0, last)] if *last == greatest(self.bits) => Some(true),
+                _ => None,
+            };
+        }
+        let first = self.order.ordinal(0, self.bits);
+        let last = first + if width == 0 { 0 } else { greatest(width) };
+        let after = self.ranges.partition_point(|&(_, end)| end < first);
+        match self.ranges.get(after) {
+            Some(&(start, end)) if start <= first && last <= end => Some(true),
+            Some(&(start, _)) if start <= last => None,
+            _ => Some(false),
+        }
+    }
+}
+
+/// A test of values of one width.
+#[derive(Debug)]
+pub enum Tester {
+    Bits { zero: bool, one: bool },
+    Words8(WordTester<u8>),
+    Words16(WordTester<u16>),
+    Words32(WordTester<u32>),
+    Words64(WordTester<u64>),
+    Words128(WordTester<u128>),
+}
+
+impl Tester {
+    /// Bits of one value.
+    pub fn bits(&self) -> usize {
+        match self {
+            Self::Bits { .. } => 1,
+            Self::Words8(_) => 8,
+            Self::Words16(_) => 16,
+            Self::Words32(_) => 32,
+            Self::Words64(_) => 64,
+            Self::Words128(_) => 128,
+        }
+    }
+
+    /// Appends the bits of values of whole bytes.
+    pub fn of_values(&self, data: &[u8], out: &mut BitmapBuilder) -> Result<()> {
+        match self {
+            Self::Bits { .. } => return Err(Corrupt("booleans: stored as numbers".into())),
+            Self::Words8(tester) => tester.of_values::<1>(data, out),
+            Self::Words16(tester) => tester.of_values::<2>(data, out),
+            Self::Words32(tester) => tester.of_values::<4>(data, out),
+            Self::Words64(tester) => tester.of_values::<8>(data, out),
+            Self::Words128(tester) => tester.of_values::<16>(data, out),
+        }
+        Ok(())
+    }
+
+    /// Appends the bits of `count` booleans from bit `start`.
+    pub fn of_bitmap(
+        &self,
+        data: &[u8],
+        start: usize,
+        count: usize,
+        out: &mut BitmapBuilder,
+    ) -> Result<()> {
+        match self {
+            Self::Bits {
+                zero: false,
+                one: true,
+            } => out.extend_from(data, start, count),
+            Self::Bits {
+                zero: true,
+                one: false,
+            } => {
+                let flipped: Vec<u8> = data.iter().map(|byte| !byte).collect();
+                out.extend_from(&flipped, start, count)
+            }
+            Self::Bits { one, .. } => {
+                out.extend_constant(*one, count);
+                Ok(())
+            }
+            _ => Err(Corrupt("numbers: stored as booleans".into())),
+        }
+    }
+}
+
+/// An unsigned word with as many bits as the values.
+pub trait Word: Copy + Ord + TryFrom<u128> {
+    const BITS: u32;
+    fn read(bytes: &[u8]) -> Self;
+    /// The ordinal of a float.
+    fn float_ordinal(self) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn index(self) -> usize;
+}
+
+macro_rules! word {
+    ($word:ty) => {
+        impl Word for $word {
+            const BITS: u32 = <$word>::BITS;
+
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> Self {
+                match bytes.first_chunk() {
+                    Some(bytes) => Self::from_le_bytes(*bytes),
+                    None => 0,
+                }
+            }
+
+            #[inline(always)]
+            fn float_ordinal(self) -> Self {
+                let sign = 1 << (Self::BITS - 1);
+                self ^ ((0 as Self).wrapping_sub(self >> (Self::BITS - 1)) | sign)
+            }
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                usize::try_from(self).unwrap_or(usize::MAX) // beyond every table
+            }
+        }
+    };
+}
+
+word!(u8);
+word!(u16);
+word!(u32);
+word!(u64);
+word!(u128);
+
+/// Up to this many ranges are compared one after the other.
+const FEW: usize = 8;
+
+/// Ordinals that one table of bits covers.
+const TABLE: u128 = 1 << 16;
+
+/// A test of words.
+#[derive(Debug)]
+pub struct WordTester<W> {
+    is_float: bool,
+    /// What turns a word, or the ordinal of a float, into an ordinal.
+    shift: W,
+    ranges: Search<W>,
+    /// Whether the ranges are those that are not in the set.
+    inverted: bool,
+}
+
+#[derive(Debug)]
+enum Search<W> {
+    /// What to add to a word, and the greatest result that is in the range.
+    Few(Vec<(W, W)>),
+    /// What to add to a word, and a bit per result.
+    Table(W, Vec<u64>),
+    /// First and last ordinal of each range.
+    Sorted(Vec<(W, W)>),
+}
+
+impl<W: Word> WordTester<W> {
+    fn new(numbers: &Numbers) -> Result<Self> {
+        let outside = numbers.not();
+        let inverted = outside.ranges.len() < numbers.ranges.len();
+        let ranges = if inverted {
+            &outside.ranges
+        } else {
+            &numbers.ranges
+        };
+        let modulus = greatest(numbers.bits);
+        let shift: u128 = match numbers.order {
+            Order::Signed => 1 << (numbers.bits - 1),
+            Order::Unsigned | Order::Float => 0,
+        };
+        // Adding this is subtracting the first ordinal.
+        let addend = |first: u128| word(shift.wrapping_sub(first) & modulus);
+        let spread = match (ranges.first(), ranges.last()) {
+            (Some((first, _)), Some((_, last))) => last - first,
+            _ => 0,
+        };
+        let search = if ranges.len() <= FEW {
+            let pair = |&(first, last): &_| Ok((addend(first)?, word(last - first)?));
+            Search::Few(ranges.iter().map(pair).collect::<Result<_>>()?)
+        } else if spread < TABLE {
+            let base = ranges.first().map_or(0, |(first, _)| *first);
+            Search::Table(addend(base)?, table(ranges, base))
+        } else {
+            let pair = |&(first, last): &_| Ok((word(first)?, word(last)?));
+            Search::Sorted(ranges.iter().map(pair).collect::<Result<_>>()?)
+        };
+        Ok(Self {
+            is_float: numbers.order == Order::Float,
+            shift: word(shift)?,
+            ranges: search,
+            inverted,
+        })
+    }
+
+    fn of_values<const N: usize>(&self, data: &[u8], out: &mut BitmapBuilder) {
+        let (values, _) = data.as_chunks::<N>();
+        match (&self.ranges, self.is_float) {
+            (Search::Few(ranges), false) => each(values, self.inverted, out, ranges, |v| v),
+            (Search::Few(ranges), true) => {
+                each(values, self.inverted, out, ranges, Word::float_ordinal);
+            }
+            (Search::Table(base, table), _) => {
+                let is_in = |value: &[u8; N]| {
+                    let place = self.ordered(value).plus(*base).index();
+                    let word = table.get(place / 64).copied();
+                    word.is_some_and(|word| word >> (place % 64) & 1 == 1)
+                };
+                slowly(values, self.inverted, out, is_in);
+            }
+            (Search::Sorted(ranges), _) => {
+                let is_in = |value: &[u8; N]| {
+                    let ordinal = self.ordered(value).plus(self.shift);
+                    let place = ranges.partition_point(|&(_, last)| last < ordinal);
+                    ranges
+                        .get(place)
+                        .is_some_and(|&(first, _)| first <= ordinal)
+                };
+                slowly(values, self.inverted, out, is_in);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn ordered(&self, value: &[u8]) -> W {
+        let word = W::read(value);
+        if self.is_float {
+            word.float_ordinal()
+        } else {
+            word
+        }
+    }
+}
+
+fn word<W: Word>(value: u128) -> Result<W> {
+    W::try_from(value).map_err(|_| Corrupt(format!("{value} has more than {} bits", W::BITS)))
+}
+
+/// A bit per ordinal from `base` on.
+fn table(ranges: &[(u128, u128)], base: u128) -> Vec<u64> {
+    let mut bits = BitmapBuilder::default();
+    for &(first, last) in ranges {
+        let place = |ordinal: u128| usize::try_from(ordinal - base).unwrap_or(usize::MAX);
+        bits.extend_constant(false, place(first).saturating_sub(bits.len()));
+        bits.extend_constant(true, place(last) + 1 - place(first));
+    }
+    let mut bytes = bits.finish();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Appends a bit per value: whether one of the ranges contains it.
+fn each<W: Word, const N: usize>(
+    values: &[[u8; N]],
+    inverted: bool,
+    out: &mut BitmapBuilder,
+    ranges: &[(W, W)],
+    ordered: impl Fn(W) -> W + Copy,
+) {
+    let flip = if inverted { u64::MAX } else { 0 };
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let (blocks, rest) = values.as_chunks::<64>();
+            for block in blocks {
+                out.push_word(block_bits(block, ranges, ordered) ^ flip, 64);
+            }
+            if !rest.is_empty() {
+                let mut block = [[0; N]; 64];
+                for (slot, value) in block.iter_mut().zip(rest) {
+                    *slot = *value;
+                }
+                let bits = block_bits(&block, ranges, ordered) ^ flip;
+                out.push_word(bits & (u64::MAX >> (64 - rest.len())), rest.len());
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn block_bits<W: Word, const N: usize>(
+    block: &[[u8; N]; 64],
+    ranges: &[(W, W)],
+    ordered: impl Fn(W) -> W + Copy,
+) -> u64 {
+    let mut flags = [0u8; 64];
+    for &(addend, span) in ranges {
+        for (flag, value) in flags.iter_mut().zip(block) {
+            *flag |= u8::from(ordered(W::read(value)).plus(addend) <= span);
+        }
+    }
+    gathered(&flags)
+}
+
+/// The lowest bit of each byte.
+#[inline(always)]
+fn gathered(flags: &[u8; 64]) -> u64 {
+    let (groups, _) = flags.as_chunks::<8>();
+    let mut bits = 0;
+    for (index, group) in groups.iter().enumerate() {
+        let byte = u64::from_le_bytes(*group).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        bits |= byte << (8 * index);
+    }
+    bits
+}
+
+/// Appends a bit per value, one after the other.
+fn slowly<const N: usize>(
+    values: &[[u8; N]],
+    inverted: bool,
+    out: &mut BitmapBuilder,
+    is_in: impl Fn(&[u8; N]) -> bool,
+) {
+    for block in values.chunks(64) {
+        let mut bits = 0;
+        for (place, value) in block.iter().enumerate() {
+            bits |= u64::from(is_in(value) != inverted) << place;
+        }
+        out.push_word(bits, block.len());
+    }
+}

@@ -1,0 +1,240 @@
+//! Sets of texts or bytes, which are ordered by their bytes.
+//!
+//!     Within     from one text to another
+//!     Among      some texts
+//!     Like       ab%cd%ef: a prefix, parts in this order, a suffix
+//! The texts of a chunk are adjacent, so a part is searched in all of them at once.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
+
+use crate::bitmap::BitmapBuilder;
+use crate::error::{Result, ensure};
+
+#[derive(Debug, Clone)]
+pub enum Texts {
+    /// Texts from the first to the second, both included; None for no bound.
+    Within(Option<Vec<u8>>, Option<Vec<u8>>),
+    Among(Among),
+    Like(Pattern),
+    And(Box<Texts>, Box<Texts>),
+    Not(Box<Texts>),
+}
+
+/// Texts, and the lengths that any of them has.
+#[derive(Debug, Clone)]
+pub struct Among {
+    texts: HashSet<Vec<u8>, RandomState>,
+    /// Bit n: one of the texts has n bytes, modulo 64.
+    lengths: u64,
+}
+
+/// Texts with a prefix, a suffix and parts in between.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    prefix: Vec<u8>,
+    parts: Vec<Finder<'static>>,
+    suffix: Vec<u8>,
+}
+
+impl Pattern {
+    pub fn new(prefix: &[u8], parts: &[Vec<u8>], suffix: &[u8]) -> Self {
+        Self {
+            prefix: prefix.to_vec(),
+            parts: parts
+                .iter()
+                .map(|part| Finder::new(part).into_owned())
+                .collect(),
+            suffix: suffix.to_vec(),
+        }
+    }
+
+    fn matches(&self, text: &[u8]) -> bool {
+        let Some(mut left) = text
+            .strip_prefix(self.prefix.as_slice())
+            .and_then(|rest| rest.strip_suffix(self.suffix.as_slice()))
+        else {
+            return false;
+        };
+        for part in &self.parts {
+            let Some(rest) = part
+                .find(left)
+                .and_then(|at| left.get(at + part.needle().len()..))
+            else {
+                return false;
+            };
+            left = rest;
+        }
+        true
+    }
+
+    /// The part that a text has to contain, if that is all.
+    fn only_part(&self) -> Option<&Finder<'static>> {
+        match self.parts.as_slice() {
+            [part] if self.prefix.is_empty() && self.suffix.is_empty() => Some(part),
+            _ => None,
+        }
+    }
+}
+
+/// Adjacent texts.
+#[derive(Debug, Clone, Copy)]
+pub struct Strings<'a> {
+    /// Where each of them begins, and the end of the last one.
+    ends: &'a [usize],
+    data: &'a [u8],
+}
+
+impl<'a> Strings<'a> {
+    pub fn new(ends: &'a [usize], data: &'a [u8]) -> Result<Self> {
+        let last = ends.last().copied().unwrap_or(0);
+        let is_sorted = ends.is_sorted() && last <= data.len();
+        ensure(is_sorted, "string offsets", "others", "ascending offsets")?;
+        Ok(Self { ends, data })
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len().saturating_sub(1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        let data = self.data;
+        self.ends.windows(2).map(move |pair| match pair {
+            [start, end] => data.get(*start..*end).unwrap_or(&[]), // checked above
+            _ => &[],
+        })
+    }
+}
+
+impl Texts {
+    pub fn among(texts: impl Iterator<Item = Vec<u8>>) -> Self {
+        let texts: HashSet<_, _> = texts.collect();
+        let lengths = texts
+            .iter()
+            .fold(0, |all, text| all | length_bit(text.len()));
+        Self::Among(Among { texts, lengths })
+    }
+
+    pub fn and(&self, other: &Self) -> Self {
+        Self::And(Box::new(self.clone()), Box::new(other.clone()))
+    }
+
+    pub fn or(&self, other: &Self) -> Self {
+        if let (Self::Among(one), Self::Among(two)) = (self, other) {
+            return Self::among(one.texts.union(&two.texts).cloned());
+        }
+        self.not().and(&other.not()).not()
+    }
+
+    pub fn not(&self) -> Self {
+        match self {
+            Self::Not(inner) => (**inner).clone(),
+            _ => Self::Not(Box::new(self.clone())),
+        }
+    }
+
+    /// Appends the bit of each text.
+    pub fn test(&self, strings: &Strings<'_>, out: &mut BitmapBuilder) {
+        let (words, mut left) = (self.words(strings), strings.len());
+        for word in words {
+            let count = left.min(64);
+            out.push_word(word & (u64::MAX >> (64 - count)), count);
+            left -= count;
+        }
+    }
+
+    /// A bit per text; those after the last one are undefined.
+    fn words(&self, strings: &Strings<'_>) -> Vec<u64> {
+        match self {
+            Self::Within(None, None) => vec![u64::MAX; strings.len().div_ceil(64)],
+            Self::Within(low, None) => {
+                let low = low.as_deref().unwrap_or(&[]);
+                each(strings, |text| text >= low)
+            }
+            Self::Within(None, Some(high)) => each(strings, |text| text <= high.as_slice()),
+            Self::Within(Some(low), Some(high)) => {
+                let range = low.as_slice()..=high.as_slice();
+                each(strings, |text| range.contains(&text))
+            }
+            Self::Among(among) => among.words(strings),
+            Self::Like(pattern) => match pattern.only_part() {
+                Some(part) => containing(strings, part),
+                None => each(strings, |text| pattern.matches(text)),
+            },
+            Self::And(one, two) => {
+                let mut words = one.words(strings);
+                if words.iter().any(|word| *word != 0) {
+                    for (word, other) in words.iter_mut().zip(two.words(strings)) {
+                        *word &= other;
+                    }
+                }
+                words
+            }
+            Self::Not(inner) => {
+                let mut words = inner.words(strings);
+                words.iter_mut().for_each(|word| *word = !*word);
+                words
+            }
+        }
+    }
+}
+
+impl Among {
+    fn words(&self, strings: &Strings<'_>) -> Vec<u64> {
+        if self.texts.len() == 1
+            && let Some(only) = self.texts.iter().next()
+        {
+            return each(strings, |text| text == only.as_slice());
+        }
+        each(strings, |text| {
+            self.lengths & length_bit(text.len()) != 0 && self.texts.contains(text)
+        })
+    }
+}
+
+fn length_bit(length: usize) -> u64 {
+    1 << (length % 64)
+}
+
+fn each(strings: &Strings<'_>, is_in: impl Fn(&[u8]) -> bool) -> Vec<u64> {
+    let mut words = vec![0; strings.len().div_ceil(64)];
+    let mut texts = strings.iter();
+    for word in &mut words {
+        for (place, text) in texts.by_ref().take(64).enumerate() {
+            *word |= u64::from(is_in(text)) << place;
+        }
+    }
+    words
+}
+
+/// The texts that contain a part, which is searched in all of them together.
+fn containing(strings: &Strings<'_>, part: &Finder<'_>) -> Vec<u64> {
+    let mut words = vec![0u64; strings.len().div_ceil(64)];
+    let size = part.needle().len();
+    let (mut text, mut at) = (0, strings.ends.first().copied().unwrap_or(0));
+    let end = strings.ends.last().copied().unwrap_or(0);
+    if size == 0 {
+        words.fill(u64::MAX);
+        return words;
+    }
+    while let Some(found) = strings.data.get(at..end).and_then(|left| part.find(left)) {
+        let first = at + found;
+        while strings.ends.get(text + 1).is_some_and(|&end| end <= first) {
+            text += 1;
+        }
+        let Some(&stop) = strings.ends.get(text + 1) else {
+            break;
+        };
+        if first + size > stop {
+            at = first + 1;
+            continue;
+        }
+        if let Some(word) = words.get_mut(text / 64) {
+            *word |= 1 << (text % 64);
+        }
+        at = stop;
+    }
+    words
+}

@@ -1,0 +1,276 @@
+"""Filters on encoded pages: the same rows match as if all were decoded and tested by Arrow."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pilum
+from pilum.container.fields import LeafSegment
+from pilum.errors import CorruptFileError
+from pilum.expressions import bind
+from pilum.expressions.filter import SqlFilter
+from pilum.table.read.masks import Masks
+
+ROWS = 20_000
+MODES = ["AIR", "MAIL", "RAIL", "SHIP", "TRUCK", ""]
+DAY = datetime.date(1992, 1, 1)
+
+
+def rows(seed: int = 7) -> pa.Table:
+    """Columns for every encoding of pages, and conditions that match some of their rows."""
+    draw = np.random.default_rng(seed)
+
+    def some(share: float) -> Any:
+        return draw.random(ROWS) < share
+
+    def field(name: str, arrow: pa.DataType, **encoding: str) -> pa.Field:
+        keys = {f"lance-encoding:{key}": value for key, value in encoding.items()}
+        return pa.field(name, arrow, metadata=keys or None)
+
+    floats = draw.choice([-0.0, 0.0, 0.5, np.nan, np.inf, -np.inf, -1.5], ROWS)
+    small = draw.integers(0, 40, ROWS)
+    texts = [f"the {a} fox jumps over {b} special dogs" for a, b in draw.integers(0, 99, (ROWS, 2))]
+    wide = [f"{i % 7}" + "x" * 300 for i in range(ROWS)]
+    inner = pa.array(small, mask=some(0.1))
+    columns = {
+        field("packed", pa.int32()): pa.array(small.astype(np.int32), mask=some(0.1)),
+        field("signed", pa.int64()): pa.array(draw.integers(-20, 20, ROWS)),
+        field("wide", pa.uint64()): pa.array(draw.integers(0, 2**63, ROWS, dtype=np.uint64)),
+        field("runs", pa.int16()): pa.array(np.repeat(np.arange(ROWS // 50), 50).astype(np.int16)),
+        field("float", pa.float64()): pa.array(floats, mask=some(0.05)),
+        field("split", pa.float32(), bss="on", compression="lz4"): pa.array(
+            floats.astype(np.float32)
+        ),
+        field("flag", pa.bool_()): pa.array(some(0.3), mask=some(0.1)),
+        field("mode", pa.string()): pa.array(draw.choice(MODES, ROWS), mask=some(0.1)),
+        field("text", pa.string()): pa.array(texts, mask=some(0.1)),
+        field("plain", pa.large_string(), compression="none"): pa.array(texts, pa.large_string()),
+        field("packed_text", pa.string(), compression="zstd"): pa.array(texts),
+        field("long", pa.string()): pa.array(wide),
+        field("day", pa.date32()): pa.array([DAY + datetime.timedelta(int(i)) for i in small]),
+        field("cents", pa.decimal128(15, 2)): pa.array([Decimal(int(i)) / 4 for i in small]),
+        field("never", pa.int32()): pa.nulls(ROWS, pa.int32()),
+        field("same", pa.int32()): pa.array(np.full(ROWS, 3, np.int32), mask=some(0.2)),
+        field("s", pa.struct({"x": pa.int64()})): pa.StructArray.from_arrays(
+            [inner], ["x"], mask=pa.array(some(0.1))
+        ),
+    }
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(list(columns)))
+
+
+TABLE = rows()
+
+
+@pytest.fixture(scope="module", params=["2.0", "2.1", "2.2"])
+def dataset(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+    path = tmp_path_factory.mktemp("masks") / "t"
+    table = TABLE
+    if request.param == "2.0":  # which has no null structs
+        [chunk] = TABLE["s"].chunks
+        structs = pa.StructArray.from_arrays([chunk.field("x")], fields=list(chunk.type))
+        table = TABLE.set_column(TABLE.schema.names.index("s"), TABLE.field("s"), structs)
+    made = pilum.write_dataset(
+        table, path, max_rows_per_file=12_000, data_storage_version=request.param
+    )
+    made.delete("signed = 7 AND packed < 20")
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(dataset: Any) -> pa.Table:
+    read: pa.Table = dataset.to_table()
+    return read
+
+
+def matching(whole: pa.Table, text: str) -> pa.Table:
+    """The rows for which Arrow says that a filter is true."""
+    bound = bind(text, whole.schema)
+    masks = [bound.mask(batch) for batch in whole.combine_chunks().to_batches()]
+    return whole.filter(pa.chunked_array(masks))
+
+
+def bits(table: pa.Table) -> pa.Table:
+    """The same rows with the bits of floats, as Arrow's NaN differs from itself."""
+    for name, kind in (("float", pa.int64()), ("split", pa.int32())):
+        if name in table.schema.names:
+            chunks = [chunk.view(kind) for chunk in table[name].chunks]
+            column = pa.chunked_array(chunks, kind)
+            table = table.set_column(table.schema.names.index(name), name, column)
+    return table
+
+
+CONDITIONS = [
+    "packed = 5",
+    "packed < 10",
+    "packed > 100",
+    "packed >= 0",
+    "packed <> 7",
+    "packed IN (1, 2, 3, 5, 8, 13, 21, 34, 36, 38)",
+    "packed NOT IN (1, 2, NULL)",
+    "packed IS NULL",
+    "packed IS NOT NULL",
+    "signed < 0",
+    "signed BETWEEN -3 AND 3",
+    "wide > 9000000000000000",
+    "runs = 55",
+    "runs BETWEEN 100 AND 150",
+    "float > 0",
+    "float = 0.0",
+    "float IN (0.5, -1.5)",
+    "NOT float < 1",
+    "split <= 0.5",
+    "flag",
+    "NOT flag",
+    "flag IS NULL",
+    "mode = 'AIR'",
+    "mode IN ('AIR', 'SHIP', 'NONE')",
+    "mode NOT IN ('AIR', 'SHIP')",
+    "mode < 'R'",
+    "mode = ''",
+    "text LIKE '%special%'",
+    "text LIKE 'the 1%'",
+    "text LIKE '%1 fox%9 special%'",
+    "text NOT LIKE '%fox jumps over 9%'",
+    "text > 'the 5'",
+    "plain LIKE '%over 12 special dogs'",
+    "plain = 'the 5 fox jumps over 12 special dogs'",
+    "packed_text LIKE '%7 special%'",
+    "long LIKE '3%'",
+    "day >= date '1992-01-20'",
+    "cents BETWEEN 2.25 AND 5.5",
+    "never IS NULL",
+    "never = 1",
+    "same = 3",
+    "same <> 3",
+    "s.x < 10",
+    "s.x IS NULL",
+    "s IS NULL",
+    "packed + signed = 9",
+    "upper(mode) = 'AIR'",
+]
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_one_condition(dataset: Any, whole: pa.Table, text: str) -> None:
+    expected = matching(whole, text)
+    assert bits(dataset.to_table(filter=text)).equals(bits(expected))
+    assert dataset.to_table(["signed", "text"], text).equals(expected.select(["signed", "text"]))
+    assert dataset.count_rows(text) == expected.num_rows
+
+
+def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    together = st.lists(inner, min_size=2, max_size=4)
+    return st.one_of(
+        together.map(lambda parts: f"({' AND '.join(parts)})"),
+        together.map(lambda parts: f"({' OR '.join(parts)})"),
+        inner.map(lambda part: f"NOT ({part})"),
+    )
+
+
+@settings(max_examples=40)
+@given(text=st.recursive(st.sampled_from(CONDITIONS), joined, max_leaves=6))
+def test_conditions_on_several_columns(dataset: Any, whole: pa.Table, text: str) -> None:
+    expected = matching(whole, text)
+    assert dataset.count_rows(text) == expected.num_rows
+    found = dataset.scanner(["mode", "signed"], text, with_row_address=True).to_table()
+    assert found.select(["mode", "signed"]).equals(expected.select(["mode", "signed"]))
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(5, 0), (5, 3), (3000, 7000), (None, 9000), (0, 0)])
+def test_limit_and_offset_count_matching_rows(
+    dataset: Any, whole: pa.Table, limit: int, offset: int
+) -> None:
+    text = "packed < 30 AND mode <> 'AIR'"
+    expected = matching(whole, text).slice(offset, limit)
+    found = dataset.to_table(filter=text, limit=limit, offset=offset)
+    assert bits(found).equals(bits(expected))
+
+
+def test_deleted_rows_are_counted_only_if_they_are_requested(dataset: Any, whole: pa.Table) -> None:
+    text = "signed = 7"
+    with_deleted = dataset.scanner(filter=text, include_deleted_rows=True, with_row_id=True)
+    assert with_deleted.to_table().num_rows == matching(TABLE, text).num_rows
+    assert dataset.count_rows(text) == matching(whole, text).num_rows
+
+
+def test_batches_of_a_stream_have_the_same_rows(dataset: Any, whole: pa.Table) -> None:
+    text = "text LIKE '%special%' AND packed BETWEEN 3 AND 30"
+    batches = list(dataset.to_batches(filter=text, batch_size=500))
+    assert max(batch.num_rows for batch in batches) <= 500
+    expected = matching(whole, text)
+    assert bits(pa.Table.from_batches(batches)).equals(bits(expected))
+
+
+def test_a_count_decodes_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = pilum.write_dataset(TABLE, tmp_path / "t")
+    conditions = ["packed < 10", "mode = 'AIR'", "text LIKE '%fox%'", "runs = 3", "same = 3"]
+    expected = [matching(TABLE, text).num_rows for text in conditions]
+
+    def read_all(_: Any) -> None:
+        raise AssertionError("values are decoded")
+
+    monkeypatch.setattr(LeafSegment, "read_all", read_all)
+    assert [made.count_rows(text) for text in conditions] == expected
+
+
+def test_a_filter_that_pages_answer_has_no_rest(dataset: Any) -> None:
+    snapshot = dataset._snapshot
+    for text in CONDITIONS:
+        bound = bind(text, TABLE.schema)
+        masks = Masks.of(snapshot, bound, ())
+        is_other = text in {"s IS NULL", "packed + signed = 9", "upper(mode) = 'AIR'"}
+        assert (masks is None) == is_other
+        assert masks is None or masks.rest is None
+    masks = Masks.of(snapshot, bind("packed = 1 AND upper(mode) = 'AIR'", TABLE.schema), ())
+    assert masks is not None
+    assert isinstance(masks.rest, SqlFilter)
+    assert masks.rest.columns == ("mode",)
+
+
+@pytest.fixture(scope="module")
+def whole_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    folder = tmp_path_factory.mktemp("damaged") / "t"
+    pilum.write_dataset(TABLE.select(DAMAGED), folder)
+    [path] = (folder / "data").iterdir()
+    return folder, path.read_bytes()
+
+
+DAMAGED = ["packed", "runs", "mode", "text", "split", "flag", "s"]
+
+
+@pytest.mark.seeds(40)
+def test_damaged_pages_are_errors_or_have_the_rows_that_decoding_finds(
+    whole_file: tuple[Path, bytes], seed: int
+) -> None:
+    folder, data = whole_file
+    [path] = (folder / "data").iterdir()
+    draw = np.random.default_rng(seed)
+    damaged = bytearray(data)
+    for place in draw.integers(0, len(data) - 4096, 1 + seed % 5):
+        damaged[place] = draw.integers(256)
+    path.write_bytes(damaged)
+    for name, text in zip(DAMAGED, damaged_conditions(), strict=True):
+        made = pilum.dataset(folder, session=pilum.Session())
+        try:
+            expected = matching(made.to_table([name]), text).num_rows
+        except CorruptFileError:
+            with suppress(CorruptFileError):
+                made.count_rows(text)
+        else:
+            assert made.count_rows(text) == expected
+
+
+def damaged_conditions() -> Iterator[str]:
+    yield from ("packed < 20", "runs = 7", "mode = 'AIR'", "text LIKE '%fox%'")
+    yield from ("split > 0", "flag", "s.x > 3")
