@@ -1,8 +1,8 @@
 """Convert the nesting of one leaf column to repetition and definition levels.
 
 A *chain* is an Arrow array in which every struct has one member: the path from a top-level column
-to one leaf. `ravel` splits it into the leaf's own array and its `Levels`. Layers are ordered
-inner-most first, and level 0 is "valid" or "goes on", as in the format:
+to one leaf (`chain_of`). `ravel` splits it into the array of the leaf and its `Levels`. Layers are
+ordered inner-most first, and level 0 is "valid" or "goes on", as in the format:
 
     code  layer                     definition levels, counted outward from 1
     1     item, all valid           none
@@ -35,10 +35,11 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.arrays import filtered
+from pilum.arrays import filtered, without_null_values
 from pilum.blocks import validity_mask
+from pilum.format.paths import LeafPath
 
-__all__ = ["ALL_VALID", "Levels", "ravel", "shown_items"]
+__all__ = ["ALL_VALID", "Levels", "chain_of", "ravel", "shown_items"]
 
 _ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -102,6 +103,45 @@ class _Layer:
         return {(False, False): 2, (True, False): 4, (False, True): 5, (True, True): 6}[
             (self.is_nullable, self.has_empty)
         ]
+
+
+def chain_of(array: pa.Array, path: LeafPath) -> pa.Array:
+    """Return the chain of one leaf: the array with only the members on the path to it."""
+    if len(path) == 1:
+        return without_null_values(array) if pt.is_dictionary(array.type) else array
+    if pt.is_struct(array.type):
+        index = array.type.get_field_index(path[1].name)
+        if index < 0:  # the entries of a map, whose members may have any names
+            index = path[0].children.index(path[1])
+        child = chain_of(array.field(index), path[1:])
+        kind = pa.struct([pa.field(path[1].name, child.type)])
+        if array.offset:
+            return _rebased_struct(array, child, kind)
+        validity = array.buffers()[0]
+        return pa.Array.from_buffers(
+            kind, len(array), [validity], array.null_count, children=[child]
+        )
+    if pt.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        mask = array.is_null() if array.null_count else None
+        return pa.FixedSizeListArray.from_arrays(chain_of(items, path[1:]), size, mask=mask)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    items = chain_of(array.values.slice(first, last - first), path[1:])
+    # Arrow cannot build a masked list from offsets that are a slice.
+    offsets = _minus(array.offsets, first) if first or array.offset else array.offsets
+    make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
+    mask = array.is_null() if array.null_count else None
+    return make.from_arrays(offsets, items, mask=mask)
+
+
+def _rebased_struct(array: pa.Array, child: pa.Array, kind: pa.DataType) -> pa.Array:
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays([child], fields=list(kind), mask=mask)
+
+
+def _minus(offsets: pa.Array, first: int) -> pa.Array:
+    return pa.array(offsets.to_numpy() - first, offsets.type)
 
 
 def ravel(

@@ -18,23 +18,20 @@ from pilum.encodings.joined_pages import JoinedPages, join_pages
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 
-__all__ = ["number_columns", "write_joined"]
+__all__ = ["MANY_COLUMNS", "number_columns", "write_joined"]
 
-_MANY = 16
+MANY_COLUMNS = 16
 """Fewest columns for which it is worth it."""
 
 
 def number_columns(schema: Schema) -> frozenset[int]:
     """Return the top-level fields that are columns of numbers; none if they are not many."""
-    fields = schema.fields
-    if len(fields) < _MANY:
-        return frozenset()
     found = [
         place
-        for place, field in enumerate(fields)
+        for place, field in enumerate(schema.fields)
         if not (field.children or field.metadata) and field.arrow_type.id in NUMBERS
     ]
-    return frozenset(found if len(found) >= _MANY else ())
+    return frozenset(found if len(found) >= MANY_COLUMNS else ())
 
 
 def write_joined(

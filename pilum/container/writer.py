@@ -20,11 +20,10 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.types as pt
 
-from pilum.arrays import join_arrays, without_null_values
+from pilum.arrays import join_arrays
 from pilum.container.blobs import Sidecars, place_blobs
-from pilum.container.few_rows import number_columns, write_joined
+from pilum.container.few_rows import MANY_COLUMNS, number_columns, write_joined
 from pilum.container.frame import FileBody, PageEntry, pack_columns, require_countable
 from pilum.container.storable import checked_storage
 from pilum.encodings.base import EncodedPage, StoredPage
@@ -38,6 +37,7 @@ from pilum.format.blobs import described, in_files
 from pilum.format.paths import LeafPath, elements_per_row, nullable_above_lists
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.levels import chain_of
 from pilum.parallel import InOrder
 from pilum.storage.base import Sink, finish_new
 
@@ -189,7 +189,7 @@ class _ColumnWriter:
 
     def add(self, array: pa.Array) -> list[pa.Array]:
         """Add rows of the top-level column and return the chains that are due, one per page."""
-        due = self.waiting.add(_chain(array, self.path))
+        due = self.waiting.add(chain_of(array, self.path))
         if due and not self._as_if_null:
             # The reference misreads structs above lists if only some of the pages that it reads
             # together are marked as nullable. So all pages are marked, unless there is only one.
@@ -420,7 +420,9 @@ class FileWriter(ContainerWriter):
                 self._add_to(place, array)
 
     def _may_be_few(self, num_rows: int) -> bool:
-        """Return whether these are the first rows, and so few that they are a page at most."""
+        """Return whether columns can be written together: few rows, which are the first ones."""
+        if len(self._fields) < MANY_COLUMNS:
+            return False
         fits = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
         is_first = self._num_rows == 0 and self._on_page is None
         return fits and is_first and can_join(num_rows, self._version, self._options.encoding)
@@ -490,42 +492,3 @@ class FileWriter(ContainerWriter):
             if self._on_page:
                 self._on_page(column.path, stored, page)
             column.num_rows += page.num_rows
-
-
-def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
-    """Return the array with only the members on a path."""
-    if len(path) == 1:
-        return without_null_values(array) if pt.is_dictionary(array.type) else array
-    if pt.is_struct(array.type):
-        index = array.type.get_field_index(path[1].name)
-        if index < 0:  # the entries of a map, whose members may have any names
-            index = path[0].children.index(path[1])
-        child = _chain(array.field(index), path[1:])
-        kind = pa.struct([pa.field(path[1].name, child.type)])
-        if array.offset:
-            return _rebased_struct(array, child, kind)
-        validity = array.buffers()[0]
-        return pa.Array.from_buffers(
-            kind, len(array), [validity], array.null_count, children=[child]
-        )
-    if pt.is_fixed_size_list(array.type):
-        size = array.type.list_size
-        items = array.values.slice(array.offset * size, len(array) * size)
-        mask = array.is_null() if array.null_count else None
-        return pa.FixedSizeListArray.from_arrays(_chain(items, path[1:]), size, mask=mask)
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    items = _chain(array.values.slice(first, last - first), path[1:])
-    # Arrow cannot build a masked list from offsets that are a slice.
-    offsets = _minus(array.offsets, first) if first or array.offset else array.offsets
-    make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
-    mask = array.is_null() if array.null_count else None
-    return make.from_arrays(offsets, items, mask=mask)
-
-
-def _rebased_struct(array: pa.Array, child: pa.Array, kind: pa.DataType) -> pa.Array:
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays([child], fields=list(kind), mask=mask)
-
-
-def _minus(offsets: pa.Array, first: int) -> pa.Array:
-    return pa.array(offsets.to_numpy() - first, offsets.type)
