@@ -16,9 +16,12 @@ from pyroaring import BitMap64
 from pilum.errors import CorruptFileError
 from pilum.index.row_maps import pack_rows
 from pilum.kernels import (
+    equal_pairs,
     pack_row_maps,
     places_of_strings,
+    sort_pairs,
     stable_order,
+    unite_grouped_row_maps,
     unite_row_maps,
     unpack_row_maps,
 )
@@ -41,6 +44,38 @@ def test_order_of_many(bits: int) -> None:
     """Digits of several passes."""
     keys = np.random.default_rng(bits).integers(0, 2**bits, 5000, dtype=np.uint64)
     assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
+
+
+@given(st.lists(st.tuples(_WIDE | st.integers(5, 8), _WIDE), max_size=50))
+def test_pairs_in_order(pairs: list[tuple[int, int]]) -> None:
+    """Keys take their values with them; values of equal keys keep their order."""
+    keys, values = (np.array([pair[side] for pair in pairs], np.uint64) for side in (0, 1))
+    found = zip(*(one.tolist() for one in sort_pairs(keys, values)), strict=True)
+    assert list(found) == sorted(pairs, key=lambda pair: pair[0])
+    with pytest.raises(ValueError, match="values"):
+        sort_pairs(keys, np.zeros(len(keys) + 1, np.uint64))
+
+
+_ASCENDING = st.lists(st.integers(0, 30) | st.integers(0, 2**31 - 1), max_size=40).map(sorted)
+
+
+@given(_ASCENDING, _ASCENDING, st.sampled_from([np.int32, np.uint32, np.int64, np.uint64]))
+def test_equal_pairs(wanted: list[int], keys: list[int], kind: Any) -> None:
+    """All pairs of equal items, in the order of both."""
+    places, found = equal_pairs(np.array(wanted, kind), np.array(keys, kind))
+    expected = [
+        (place, number)
+        for place, one in enumerate(wanted)
+        for number, other in enumerate(keys)
+        if one == other
+    ]
+    assert list(zip(places.tolist(), found.tolist(), strict=True)) == expected
+
+
+def test_pairs_of_two_types() -> None:
+    """Keys of two types are refused."""
+    with pytest.raises(ValueError, match="two types"):
+        equal_pairs(np.zeros(1, np.int64), np.zeros(1, np.uint64))
 
 
 @given(
@@ -88,6 +123,21 @@ def test_maps(sets: list[set[int]]) -> None:
 
 
 @given(_SETS, st.data())
+def test_groups_of_maps(sets: list[set[int]], data: st.DataObject) -> None:
+    """The sets of each group are united; a set that is alone keeps its bytes."""
+    groups = data.draw(st.lists(st.lists(st.sampled_from(range(len(sets)))), max_size=4))
+    rows = np.array([row for one in sets for row in one], dtype=np.uint64)
+    packed, ends = pack_row_maps(rows, np.cumsum([0, *map(len, sets)], dtype=np.int64))
+    order = np.array([place for group in groups for place in group], np.int64)
+    bounds = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+    united, places = unite_grouped_row_maps(packed, ends, order, bounds)
+    expected = [sorted(set().union(*(sets[place] for place in group))) for group in groups]
+    stored = [pack_rows(np.array(one, np.uint64)) for one in expected]
+    assert united.tobytes() == b"".join(stored)
+    assert places.tolist() == np.cumsum([0, *map(len, stored)]).tolist()
+
+
+@given(_SETS, st.data())
 def test_damaged_maps(sets: list[set[int]], data: st.DataObject) -> None:
     """Damaged sets are an error, or a set of rows."""
     rows = np.array([row for one in sets for row in one], dtype=np.uint64)
@@ -96,6 +146,10 @@ def test_damaged_maps(sets: list[set[int]], data: st.DataObject) -> None:
     try:
         united = BitMap64.deserialize(unite_row_maps(packed, ends).tobytes())
         unpacked, _ = unpack_row_maps(packed, ends)
+        places = np.arange(len(sets))
+        grouped, _ = unite_grouped_row_maps(packed, ends, places, np.array([0, len(sets)]))
     except CorruptFileError:
         return
     assert set(united) == set(unpacked.tolist())
+    rows, _ = unpack_row_maps(grouped, np.array([0, len(grouped)]))
+    assert set(rows.tolist()) == set(united)

@@ -20,9 +20,9 @@ from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Between, IsIn, IsNull, Query, StartsWith
+from pilum.index.scalar.key_sets import sets_of_rows, united
 from pilum.index.scalar.keyed_sets import FILE, KeyedSets, write_sets
 from pilum.index.scalar.keys import has_prefixes, require_indexable
-from pilum.index.scalar.sorting import merged, sorted_rows
 
 __all__ = ["BITMAP"]
 
@@ -104,8 +104,8 @@ class _Bitmap(IndexType[BitmapIndex]):
         require_known("BITMAP has", given, ())
 
     def train(self, rows: IndexRows, parameters: None, folder: IndexFolderWriter) -> bytes:
-        """Sort the rows and write a set for each value."""
-        write_sets(sorted_rows(rows.batches), rows.type, folder)
+        """Write the set of rows of each value."""
+        write_sets(sets_of_rows(rows.batches, rows.type), rows.type, folder)
         return b""
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> BitmapIndex:
@@ -119,10 +119,10 @@ class _Bitmap(IndexType[BitmapIndex]):
         folder: IndexFolderWriter,
     ) -> bytes:
         """Unite the sets of each value."""
-        runs = [part.index.sets.blocks(part.moves) for part in parts]
+        sources = [part.index.sets.blocks(part.moves) for part in parts]
         if rows is not None:
-            runs.append(sorted_rows(rows.batches))
-        write_sets(merged(runs), parts[-1].index.sets.type, folder)
+            sources.append(sets_of_rows(rows.batches, rows.type))
+        write_sets(united(sources), parts[-1].index.sets.type, folder)
         return b""
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.cache import Cache
@@ -27,12 +26,16 @@ from pilum.index.scalar.keys import (
     are_ascending,
     differences,
     has_prefixes,
+    joined_keys,
+    keys_at,
     keys_of,
     range_of,
     sorted_keys,
+    stable_order,
 )
 from pilum.index.scalar.shown import shown
 from pilum.index.scalar.sorting import Block
+from pilum.kernels import equal_pairs
 
 __all__ = ["BTreeIndex"]
 
@@ -48,6 +51,9 @@ _FEW_KEYS = 16
 
 _GUESSED_KEYS = 64
 """Number of different values that a page is taken to have before one was read."""
+
+_PAIRED = ("<i8", "<u8", "<i4", "<u4")
+"""The keys that a kernel pairs."""
 
 _NO_REFERENCES = np.empty(0, dtype=np.uint64)
 
@@ -79,6 +85,9 @@ class _Page:
 
     def pairs(self, keys: Any) -> tuple[NDArray[np.int64], Addresses]:
         """Return the pairs of the place of a key and a reference."""
+        if isinstance(self.keys, np.ndarray) and self.keys.dtype.str in _PAIRED:
+            places, found = equal_pairs(keys, self.keys)
+            return places, self.references[found]
         starts = self.keys.searchsorted(keys, "left")
         lengths = self.keys.searchsorted(keys, "right") - starts
         shifts = starts - np.cumsum(lengths) + lengths
@@ -134,19 +143,18 @@ class BTreeIndex(Index):
         return Answer(RowSet.of(rows), self._null_rows)
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
-        """Return the pairs of a value and a row with this value; None for floats."""
+        """Return the pairs of a value and a row with this value; floats are equal by their bits."""
         self._require_type(values.type)
-        if pt.is_floating(self.type):  # Arrow does not sort them by their bits
-            return None
-        order = pc.sort_indices(values)
-        keys = keys_of(values.take(order))
+        wanted = keys_of(values)
+        order = stable_order(wanted)
+        keys = keys_at(wanted, order)
         first, stop = self._pages_of_keys(keys)
         places, references = [np.empty(0, np.int64)], [_NO_REFERENCES]
-        for low, high, page in self._pages_with(first, stop):
+        for low, high, page in self._pages_with(first, stop, joins=True):
             found, rows = page.pairs(keys[low:high])
             places.append(found + low)
             references.append(rows)
-        return order.to_numpy().astype(np.int64)[np.concatenate(places)], np.concatenate(references)
+        return order[np.concatenate(places)], np.concatenate(references)
 
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""
@@ -221,8 +229,17 @@ class BTreeIndex(Index):
                 values = pa.nulls(rows.num_rows, self.type)
                 yield from Block(values, self._null_references(rows)).moved(moves)
         for pages in self._groups(lookup.pages):
-            for _, values, references in self._read_pages(pages):
+            for values, references in self._in_order(pages):
                 yield from Block(values, references).moved(moves)
+
+    def _in_order(self, pages: NDArray[np.int64]) -> Iterator[tuple[pa.Array, Addresses]]:
+        """Yield the rows of pages in the order given, all at once if that is the one they have."""
+        if bool((pages[1:] > pages[:-1]).all()):
+            values, references, _ = self._read_rows(pages)
+            yield values, references
+        else:
+            for _, values, references in self._read_pages(pages):
+                yield values, references
 
     @property
     def _mean_rows(self) -> int:
@@ -257,23 +274,41 @@ class BTreeIndex(Index):
         return parts[0] if len(parts) == 1 else np.concatenate([_NO_REFERENCES, *parts])
 
     def _pages_with(
-        self, first: NDArray[np.int64], stop: NDArray[np.int64]
+        self, first: NDArray[np.int64], stop: NDArray[np.int64], *, joins: bool = False
     ) -> Iterator[tuple[int, int, _Page]]:
         """Yield pages, and which of some ascending keys each may have.
 
         Args:
             first: The first place of `pages` that may have each key.
             stop: The place after the last one.
+            joins: Whether to join adjacent pages, if most pages may have a key.
         """
         changes = np.bincount(first, minlength=len(self._lookup.pages) + 1)
         changes -= np.bincount(np.maximum(first, stop), minlength=len(changes))
         places = np.flatnonzero(changes.cumsum())
+        starts, stops, pages = places, places, self._pages(self._lookup.pages[places])
+        if joins and 2 * len(places) > len(self._lookup.pages) > _PAGES_AT_ONCE:
+            starts = np.arange(0, len(self._lookup.pages), _PAGES_AT_ONCE)
+            stops = np.minimum(starts + _PAGES_AT_ONCE, len(self._lookup.pages)) - 1
+            pages = map(self._joined, starts.tolist())
         yield from zip(
-            stop.searchsorted(places, "right").tolist(),
-            first.searchsorted(places, "right").tolist(),
-            self._pages(self._lookup.pages[places]),
+            stop.searchsorted(starts, "right").tolist(),
+            first.searchsorted(stops, "right").tolist(),
+            pages,
             strict=True,
         )
+
+    def _joined(self, start: int) -> _Page:
+        """Return the rows of the pages from a place on, as many as are read together."""
+        key = "joined", start
+        page = self._cache.get(key)
+        if page is None:
+            pages = self._lookup.pages[start : start + _PAGES_AT_ONCE]
+            found = list(self._in_order(pages))
+            keys = joined_keys([keys_of(values) for values, _ in found])
+            page = _Page(keys, np.concatenate([references for _, references in found]))
+            self._cache.put(key, page, page.keys.nbytes + page.references.nbytes)
+        return page
 
     def _between(self, query: Between | StartsWith) -> Addresses:
         wanted = range_of(query, self.type)
@@ -334,24 +369,36 @@ class BTreeIndex(Index):
 
     def _read_pages(self, pages: NDArray[np.int64]) -> Iterator[tuple[int, pa.Array, Addresses]]:
         """Yield the number, values and references of pages, without nulls, in the order given."""
+        values, references, bounds = self._read_rows(np.sort(pages))
+        offsets = dict(zip(np.sort(pages).tolist(), pairwise(bounds.tolist()), strict=True))
+        for number in pages.tolist():
+            start, stop = offsets[number]
+            yield number, values.slice(start, stop - start), references[start:stop]
+
+    def _read_rows(self, pages: NDArray[np.int64]) -> tuple[pa.Array, Addresses, NDArray[np.int64]]:
+        """Return the values and references of ascending pages, without nulls; and their bounds."""
         lookup = self._lookup
-        ordered = np.sort(pages)
-        starts = lookup.starts[ordered] + lookup.null_counts[ordered]
-        sizes = lookup.stops[ordered] - starts
-        rows = RowRanges(np.stack([starts, starts + sizes], axis=1))
-        table = self._data.read(self._columns, rows)
+        starts = lookup.starts[pages] + lookup.null_counts[pages]
+        sizes = lookup.stops[pages] - starts
+        table = self._data.read(
+            self._columns, RowRanges(np.stack([starts, starts + sizes], axis=1))
+        )
         self._require_nulls(table, 0)
         values, references = table.column(0).combine_chunks(), self._references(table.column(1))
         if self._is_legacy:
             values = without_lost_nulls(values)
-        offsets = dict(zip(ordered.tolist(), (np.cumsum(sizes) - sizes).tolist(), strict=True))
-        for number in pages.tolist():
-            start = offsets[number]
-            size = int(lookup.stops[number] - lookup.starts[number] - lookup.null_counts[number])
-            part = values.slice(start, size)
-            if not are_ascending(keys_of(part)):
+        bounds = np.concatenate(([0], np.cumsum(sizes)))
+        self._require_order(keys_of(values), pages, bounds)
+        return values, references, bounds
+
+    def _require_order(
+        self, keys: Keys, pages: NDArray[np.int64], bounds: NDArray[np.int64]
+    ) -> None:
+        if are_ascending(keys):
+            return
+        for number, (start, stop) in zip(pages.tolist(), pairwise(bounds.tolist()), strict=True):
+            if not are_ascending(keys[start:stop]):
                 raise CorruptFileError(f"page {number} is not in order", self._data.path)
-            yield number, part, references[start : start + size]
 
     @property
     def _is_legacy(self) -> bool:

@@ -28,6 +28,7 @@ from pilum.index.answers import RowSet
 from pilum.index.base import Moves
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Between, StartsWith
+from pilum.index.scalar.key_sets import SetBlock
 from pilum.index.scalar.keys import (
     Keys,
     TextKeys,
@@ -38,7 +39,6 @@ from pilum.index.scalar.keys import (
     require_indexable,
     stable_order,
 )
-from pilum.index.scalar.sorting import Block
 from pilum.kernels import pack_row_maps, unite_row_maps, unpack_row_maps
 
 __all__ = ["FILE", "NULL_LISTS", "KeyedSets", "write_sets"]
@@ -55,7 +55,7 @@ _FEW_SETS = 256
 
 _SETS_AT_ONCE = 4096
 _SET_BYTES = 64
-_BLOCK_ROWS = 1 << 16
+_BLOCK_BYTES = 512 << 10
 
 _Places = NDArray[np.int64]
 
@@ -176,27 +176,38 @@ class KeyedSets:
                 break
             self.sets(np.arange(start, min(start + _FEW_SETS, self.num_sets)))
 
-    def blocks(self, moves: Moves | None = None) -> Iterator[Block]:
-        """Yield all keys and rows, sorted by key, nulls first.
+    def blocks(self, moves: Moves | None = None) -> Iterator[SetBlock]:
+        """Yield all keys and their sets.
 
         Args:
             moves: Where the rows are now; None if they are where they were.
         """
-        order = np.concatenate((self._null_place, self._places))
-        values = pa.concat_arrays([pa.nulls(len(self._null_place), self.type), self._values])
-        step = self._sets_at_once if bool((order[:-1] < order[1:]).all()) else 1
-        for start in range(0, len(order), step):
-            rows, ends = self._rows(order[start : start + step])
-            for first in range(0, len(rows), _BLOCK_ROWS):
-                numbers = np.arange(first, min(first + _BLOCK_ROWS, len(rows)))
-                places = start + ends.searchsorted(numbers, "right") - 1
-                block = Block(values.take(pa.array(places)), rows[first : first + _BLOCK_ROWS])
-                yield from block.moved(moves)
+        if len(self._null_place):
+            yield from self._block(pa.nulls(1, self.type), self._null_place, moves)
+        places = self._places
+        step = self._sets_at_once if bool((places[:-1] < places[1:]).all()) else 1
+        for start in range(0, len(places), step):
+            values = self._values.slice(start, step)
+            yield from self._block(values, places[start : start + step], moves)
+
+    def _block(self, values: pa.Array, places: _Places, moves: Moves | None) -> Iterator[SetBlock]:
+        """Yield some keys; without those whose rows no longer exist."""
+        if moves is None:
+            data, bounds = self._stored(places)
+            yield SetBlock(values, data[bounds[0] : bounds[-1]], bounds - bounds[0])
+            return
+        rows, ends = self._rows(places)
+        rows, exist = moves(rows)
+        ends = np.concatenate(([0], np.cumsum(exist)))[ends]
+        is_left = np.diff(ends) > 0
+        if is_left.any():
+            bounds = np.concatenate(([0], ends[1:][is_left]))
+            yield SetBlock(values.filter(pa.array(is_left)), *pack_row_maps(rows[exist], bounds))
 
     @property
     def _sets_at_once(self) -> int:
         mean_bytes = self.file.size_bytes // max(self.num_sets, 1)
-        return int(np.clip(_BLOCK_ROWS // max(mean_bytes, 1), 1, _SETS_AT_ONCE))
+        return int(np.clip(_BLOCK_BYTES // max(mean_bytes, 1), 1, _SETS_AT_ONCE))
 
     def _rows(self, places: _Places) -> tuple[Addresses, _Places]:
         """Return the rows of sets at ascending places, and the ends of each."""
@@ -224,7 +235,7 @@ class KeyedSets:
 
 
 def write_sets(
-    blocks: Iterable[Block],
+    blocks: Iterable[SetBlock],
     kind: pa.DataType,
     folder: IndexFolderWriter,
     null_lists: Callable[[], Addresses] | None = None,
@@ -232,7 +243,7 @@ def write_sets(
     """Write the file.
 
     Args:
-        blocks: Rows sorted by key, nulls first. A row may occur several times with one key.
+        blocks: The sets, sorted by key, nulls first.
         kind: Type of the keys.
         folder: The folder of the new segment.
         null_lists: Returns the rows whose list is null, when all blocks are written; None if keys
@@ -241,56 +252,18 @@ def write_sets(
     schema = pa.schema([pa.field(_KEYS, kind), pa.field(_SETS, pa.binary())])
     num_sets = 0
     with folder.file(FILE, schema) as file:
-        for keys, references, bounds in _groups(blocks):
-            data, ends = pack_row_maps(references, bounds)
-            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+        for block in blocks:
+            keys, ends = block.values, pa.py_buffer(block.ends.astype(np.int32))
+            buffers = [None, ends, pa.py_buffer(block.data)]
             sets = pa.Array.from_buffers(pa.binary(), len(keys), buffers)
             file.write(pa.RecordBatch.from_arrays([keys, sets], schema=schema))
             num_sets += len(keys)
         if null_lists is not None:
-            data, _ = pack_row_maps(*_one_group([null_lists()]))
+            rows = null_lists()
+            data, _ = pack_row_maps(rows, np.array([0, len(rows)]))
             number = file.add_global_buffer(data.tobytes())
             file.add_metadata({NULL_LISTS: str(number)})
         file.add_metadata({_STATISTICS: f'{{"num_bitmaps":{num_sets}}}'})
-
-
-def _groups(blocks: Iterable[Block]) -> Iterator[tuple[pa.Array, Addresses, _Places]]:
-    """Yield keys, their rows, and the ends of the rows of each key with a first 0."""
-    key: pa.Array | None = None  # the last one, of which there may be more rows
-    parts: list[Addresses] = []
-    for block in blocks:
-        values, references = block.values, block.references
-        starts = _starts(values)
-        if key is not None and len(_starts(pa.concat_arrays([key, values[:1]]))) == 1:
-            stop = int(starts[1]) if len(starts) > 1 else len(block)
-            parts.append(references[:stop])
-            starts = starts[1:]
-        if not len(starts):
-            continue
-        if key is not None:
-            yield key, *_one_group(parts)
-        last = int(starts[-1])
-        if len(starts) > 1:
-            first = int(starts[0])
-            keys = values.take(pa.array(starts[:-1]))
-            yield keys, references[first:last], starts - first
-        key, parts = values[last : last + 1], [references[last:]]
-    if key is not None:
-        yield key, *_one_group(parts)
-
-
-def _one_group(parts: list[Addresses]) -> tuple[Addresses, _Places]:
-    references = np.concatenate(parts)
-    return references, np.array([0, len(references)], dtype=np.int64)
-
-
-def _starts(values: pa.Array) -> _Places:
-    """Return where each run of equal sorted values begins."""
-    num_nulls = values.null_count
-    keys = keys_of(values.slice(num_nulls))
-    starts = np.flatnonzero(differences(keys)) + num_nulls + 1
-    heads = [0] * (num_nulls > 0) + [num_nulls] * (len(keys) > 0)
-    return np.concatenate((np.array(heads, dtype=np.int64), starts))
 
 
 def _ascends(keys: Keys) -> bool:

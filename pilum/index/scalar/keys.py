@@ -40,12 +40,17 @@ __all__ = [
     "has_prefixes",
     "joined_keys",
     "key_of",
+    "keys_at",
     "keys_of",
     "none_exceeds",
+    "numbers_of",
     "range_of",
     "require_indexable",
     "sorted_keys",
     "stable_order",
+    "strings_of",
+    "values_of_numbers",
+    "values_of_strings",
 ]
 
 _SAMPLE_ROWS = 1 << 16
@@ -157,13 +162,59 @@ def keys_of(values: pa.Array) -> Keys:
     return _numbers(values, kind.bit_width, is_signed=not pt.is_unsigned_integer(kind))
 
 
+def numbers_of(keys: Keys) -> NDArray[np.uint64] | None:
+    """Return numbers in the order of the keys; None if the keys are bytes."""
+    if isinstance(keys, TextKeys) or keys.dtype.kind == "S":
+        return None
+    if keys.dtype.kind == "i":
+        return keys.astype(np.int64).view(np.uint64) ^ _SIGN_BIT_64
+    return keys.astype(np.uint64, copy=False)
+
+
+def values_of_numbers(numbers: NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
+    """Return the values that have some `numbers_of` keys."""
+    if pt.is_boolean(kind):
+        return pa.array(numbers.astype(np.bool_))
+    bits = kind.bit_width
+    if pt.is_unsigned_integer(kind):
+        return pa.array(numbers.astype(f"u{bits // 8}"), kind)
+    keys = (numbers ^ _SIGN_BIT_64).view(np.int64).astype(f"i{bits // 8}")
+    values = pa.Array.from_buffers(kind, len(keys), [None, pa.py_buffer(keys)])
+    # Ordinals turn the order of negative floats around: twice, and it is as before.
+    return ordinals(values).view(kind) if pt.is_floating(kind) else values
+
+
+def strings_of(keys: Keys) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Return keys of bytes as the offsets and the bytes of strings, for kernels."""
+    if isinstance(keys, TextKeys):
+        return keys.offsets, keys.data
+    width = keys.dtype.itemsize
+    return np.arange(len(keys) + 1) * width, np.ascontiguousarray(keys).view(np.uint8)
+
+
+def values_of_strings(
+    offsets: NDArray[np.int64], data: NDArray[np.uint8], kind: pa.DataType
+) -> pa.Array:
+    """Return the values that have keys of bytes; the opposite of `strings_of`."""
+    num_values = len(offsets) - 1
+    if pt.is_decimal(kind):
+        items = data.reshape(-1, kind.byte_width).copy()
+        items[:, 0] ^= _SIGN_BIT
+        data = np.ascontiguousarray(items[:, ::-1])
+    if pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
+        return pa.Array.from_buffers(kind, num_values, [None, pa.py_buffer(data)])
+    is_large = pt.is_large_string(kind) or pt.is_large_binary(kind)
+    ends = pa.py_buffer(offsets if is_large else offsets.astype(np.int32))
+    return pa.Array.from_buffers(kind, num_values, [None, ends, pa.py_buffer(data)])
+
+
 def sorted_keys(values: pa.Array) -> Keys:
     """Return the keys of an array without nulls in ascending order."""
     keys = keys_of(values)
     if len(keys) < 2:
         return keys
     if isinstance(keys, TextKeys):
-        return TextKeys(keys.array.take(pa.array(stable_order(keys))))
+        return keys_at(keys, stable_order(keys))
     return np.sort(keys)
 
 
@@ -216,11 +267,15 @@ def stable_order(keys: Keys) -> NDArray[np.int64]:
     """Return the places of keys in ascending order; those of equal keys in their own order."""
     if isinstance(keys, TextKeys):
         return _order_of_texts(keys.array)
-    if keys.dtype.kind == "S":
-        return np.argsort(keys, kind="stable")
-    if keys.dtype.kind == "i":
-        return order_of_keys(keys.astype(np.int64).view(np.uint64) ^ _SIGN_BIT_64)
-    return order_of_keys(keys.astype(np.uint64, copy=False))
+    numbers = numbers_of(keys)
+    return np.argsort(keys, kind="stable") if numbers is None else order_of_keys(numbers)
+
+
+def keys_at(keys: Keys, places: NDArray[np.int64]) -> Keys:
+    """Return the keys at some places."""
+    if isinstance(keys, TextKeys):
+        return TextKeys(keys.array.take(pa.array(places)))
+    return keys[places]
 
 
 def differences(keys: Keys) -> NDArray[np.bool_]:

@@ -35,9 +35,9 @@ from pilum.index.base import (
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import HasAll, HasAny, IsNull, Query
 from pilum.index.row_maps import unpack_rows
+from pilum.index.scalar.key_sets import sets_of_rows, united
 from pilum.index.scalar.keyed_sets import NULL_LISTS, KeyedSets, write_sets
 from pilum.index.scalar.keys import require_indexable
-from pilum.index.scalar.sorting import merged, sorted_rows
 
 __all__ = ["LABEL_LIST"]
 
@@ -131,9 +131,9 @@ class _LabelList(IndexType[LabelListIndex]):
         require_known("LABEL_LIST has", given, ())
 
     def train(self, rows: IndexRows, parameters: None, folder: IndexFolderWriter) -> bytes:
-        """Sort the items and write a set for each."""
-        items = _Items(rows.batches)
-        write_sets(sorted_rows(items), rows.type.value_type, folder, items.null_lists)
+        """Write the set of rows of each item."""
+        items, kind = _Items(rows.batches), rows.type.value_type
+        write_sets(sets_of_rows(items, kind), kind, folder, items.null_lists)
         return b""
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> LabelListIndex:
@@ -158,11 +158,12 @@ class _LabelList(IndexType[LabelListIndex]):
             raise UnsupportedFeatureError(
                 "a LABEL_LIST index of version 0 does not say which lists are null; create it again"
             )
-        runs = [part.index.sets.blocks(part.moves) for part in parts]
+        kind = parts[-1].index.sets.type
+        sources = [part.index.sets.blocks(part.moves) for part in parts]
         items = _Items(iter(()) if rows is None else rows.batches)
-        runs.append(sorted_rows(items))
+        sources.append(sets_of_rows(items, kind))
         items.known += [_moved(part) for part in parts]
-        write_sets(merged(runs), parts[-1].index.sets.type, folder, items.null_lists)
+        write_sets(united(sources), kind, folder, items.null_lists)
         return b""
 
 

@@ -9,12 +9,8 @@ before these. Rows that equal this key wait if an earlier run may have more of t
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +18,16 @@ import pyarrow as pa
 from pilum.arrays import join_arrays
 from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE, Moves
-from pilum.index.scalar.keys import Keys, joined_keys, keys_of, stable_order
+from pilum.index.scalar.keys import (
+    Keys,
+    joined_keys,
+    keys_of,
+    numbers_of,
+    stable_order,
+    values_of_numbers,
+)
+from pilum.index.scalar.spilled import spilled
+from pilum.kernels import sort_pairs
 
 __all__ = ["Block", "merged", "sorted_rows"]
 
@@ -164,26 +169,34 @@ def _merged_block(cursors: list[_Cursor]) -> Block:
             parts.append((cursor.take(stop), keys[:stop]))
     if len(parts) == 1:
         return parts[0][0]
-    order = stable_order(joined_keys([keys for _, keys in parts]))
     values = join_arrays([block.values for block, _ in parts], "values to index")
     references = np.concatenate([block.references for block, _ in parts])
-    return Block(values.take(pa.array(order)), references[order])
+    return _sorted_block(values, joined_keys([keys for _, keys in parts]), references)
 
 
 def _sorted(batches: Sequence[pa.RecordBatch]) -> Block:
     values = join_arrays([batch.column(VALUE) for batch in batches], "values to index")
     references = np.concatenate([_references(batch) for batch in batches])
     if not values.null_count:
-        order = stable_order(keys_of(values))
-        return Block(values.take(pa.array(order)), references[order])
+        return _sorted_block(values, keys_of(values), references)
     is_valid = values.is_valid().to_numpy(zero_copy_only=False)
     valid = values.drop_null()
-    order = stable_order(keys_of(valid))
+    found = _sorted_block(valid, keys_of(valid), references[is_valid])
     nulls = pa.nulls(values.null_count, values.type)
     return Block(
-        pa.concat_arrays([nulls, valid.take(pa.array(order))]),
-        np.concatenate((references[~is_valid], references[is_valid][order])),
+        pa.concat_arrays([nulls, found.values]),
+        np.concatenate((references[~is_valid], found.references)),
     )
+
+
+def _sorted_block(values: pa.Array, keys: Keys, references: Addresses) -> Block:
+    """Return values that are not null in the order of their keys."""
+    numbers = numbers_of(keys)
+    if numbers is None:
+        order = stable_order(keys)
+        return Block(values.take(pa.array(order)), references[order])
+    numbers, references = sort_pairs(numbers, references)
+    return Block(values_of_numbers(numbers, values.type), references)
 
 
 def _spilled(block: Block) -> Iterator[Block]:
@@ -191,24 +204,10 @@ def _spilled(block: Block) -> Iterator[Block]:
     schema = pa.schema({VALUE: block.values.type, REFERENCE: pa.uint64()})
     row_bytes = max((block.values.nbytes + block.references.nbytes) // len(block), 1)
     rows = min(max(_BLOCK_BYTES // row_bytes, 1), _BLOCK_ROWS)
-    handle, path = tempfile.mkstemp(suffix=".arrows", prefix="pilum-")
-    try:
-        with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, schema) as writer:
-            for start in range(0, len(block), rows):
-                part = block.slice(start, min(start + rows, len(block)))
-                columns = [part.values, pa.array(part.references)]
-                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-        stored = pa.OSFile(path)
-    finally:
-        with suppress(OSError):  # on systems where open files cannot be unlinked
-            os.unlink(path)
-    return _blocks(stored)
-
-
-def _blocks(file: Any) -> Iterator[Block]:
-    with file:
-        for batch in pa.ipc.open_stream(file):
-            yield Block(batch.column(VALUE), _references(batch))
+    parts = (block.slice(at, min(at + rows, len(block))) for at in range(0, len(block), rows))
+    columns = ([part.values, pa.array(part.references)] for part in parts)
+    stored = spilled(schema, (pa.RecordBatch.from_arrays(one, schema=schema) for one in columns))
+    return (Block(batch.column(VALUE), _references(batch)) for batch in stored)
 
 
 def _references(batch: pa.RecordBatch) -> Addresses:

@@ -38,6 +38,7 @@ from pilum.format.pb import index_pb2
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.queries import Between, IsIn, IsNull, Query, StartsWith
 from pilum.index.scalar.zones import ZONE_FIELDS, ZoneIndex, ZoneIndexType, ZoneRows
+from pilum.kernels import zone_bounds
 
 __all__ = ["ZONE_MAP", "ZoneMap"]
 
@@ -211,27 +212,8 @@ class _ZoneMapType(ZoneIndexType[ZoneMap]):
     def columns(self, rows: ZoneRows, parameters: _Parameters) -> list[pa.Array]:
         """See `ZoneIndexType.columns`."""
         del parameters
-        values, type = rows.values, rows.values.type
-        is_nan = None
-        if pt.is_floating(type):
-            is_nan = _known(pc.is_nan(values))
-            values = pc.if_else(pa.array(is_nan), pa.scalar(None, type), values)
-        values = _ordered(values)
-        zones = [
-            values.slice(start, stop - start)
-            for start, stop in zip(rows.bounds[:-1].tolist(), rows.bounds[1:].tolist(), strict=True)
-        ]
-        ends = [pc.min_max(zone) for zone in zones]
-        least, most = (
-            pa.concat_arrays([pa.repeat(end[name], 1) for end in ends]) for name in ("min", "max")
-        )
-        least, most = _unordered(least, type), _unordered(most, type)
-        nulls = _counts(rows.values.is_null().to_numpy(zero_copy_only=False), rows.bounds)
-        nans = np.zeros_like(nulls)
-        if is_nan is not None:
-            nans = _counts(is_nan, rows.bounds)
-            most = pc.if_else(pa.array(nans > 0), pa.scalar(np.nan, pa.float64()).cast(type), most)
-        return [least, most, pa.array(nulls), pa.array(nans), *rows.zones.columns()]
+        bounds = _bounds_of_numbers if _is_number(rows.values.type) else _bounds_of_others
+        return [*bounds(rows.values, rows.bounds), *rows.zones.columns()]
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> ZoneMap:
         """See `IndexType.open`."""
@@ -246,14 +228,53 @@ class _ZoneMapType(ZoneIndexType[ZoneMap]):
 ZONE_MAP = _ZoneMapType()
 
 
+def _is_number(type: pa.DataType) -> bool:
+    """Return whether values are integers or floats of 8 to 64 bits."""
+    return bool(pt.is_floating(type)) or _has_numbers(type)
+
+
+def _bounds_of_numbers(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Array]:
+    """Return the columns `min`, `max`, `null_count` and `nan_count` of zones."""
+    type, width = values.type, values.type.bit_width // 8
+    validity, data = values.buffers()
+    is_float = pt.is_floating(type)
+    start, stop = values.offset * width, (values.offset + len(values)) * width
+    least, most, nulls, nans = zone_bounds(
+        np.frombuffer(data, np.uint8)[start:stop],
+        width,
+        None if is_float else not pt.is_unsigned_integer(type),
+        (np.frombuffer(validity, np.uint8), values.offset) if values.null_count else None,
+        bounds,
+    )
+    has_value = nulls.astype(np.int64) + nans < np.diff(bounds)
+    is_null = pa.array(~has_value)
+    ends = (
+        pa.Array.from_buffers(type, len(nulls), [None, pa.py_buffer(one)]) for one in (least, most)
+    )
+    lower, upper = (pc.if_else(is_null, pa.scalar(None, type), end) for end in ends)
+    if is_float:
+        upper = pc.if_else(pa.array(nans > 0), pa.scalar(np.nan, pa.float64()).cast(type), upper)
+    return [lower, upper, pa.array(nulls), pa.array(nans)]
+
+
+def _bounds_of_others(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Array]:
+    """Return the same columns as `_bounds_of_numbers` for other types; none of them has NaN."""
+    zones = [
+        values.slice(start, stop - start)
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    ends = [pc.min_max(zone) for zone in zones]
+    least, most = (
+        pa.concat_arrays([pa.repeat(end[name], 1) for end in ends]) for name in ("min", "max")
+    )
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    nulls = np.add.reduceat(is_null, bounds[:-1], dtype=np.uint32)
+    return [least, most, pa.array(nulls), pa.array(np.zeros_like(nulls))]
+
+
 def _known(mask: pa.Array) -> _Mask:
     """Return a mask in which null is false."""
     return np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False))
-
-
-def _counts(mask: _Mask, bounds: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return how many of the rows of each zone are in a mask."""
-    return np.add.reduceat(mask, bounds[:-1], dtype=np.uint32)
 
 
 def _ordered(values: pa.Array) -> pa.Array:
@@ -261,13 +282,6 @@ def _ordered(values: pa.Array) -> pa.Array:
     if pt.is_floating(values.type):
         return ordinals(values)
     return values.view(pa.int64()) if pt.is_duration(values.type) else values
-
-
-def _unordered(values: pa.Array, type: pa.DataType) -> pa.Array:
-    """Return the values of a type that `_ordered` turned into `values`."""
-    found = values.view(type)
-    # Ordinals turn the order of negative floats around: twice, and it is as before.
-    return ordinals(found).view(type) if pt.is_floating(type) else found
 
 
 def _has_numbers(type: pa.DataType) -> bool:

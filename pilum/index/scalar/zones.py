@@ -185,12 +185,14 @@ def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
 
 def _cut(values: pa.Array, addresses: Addresses, zone_rows: int) -> ZoneRows:
     """Cut rows into zones, the first of which begins with the first row."""
-    ids = fragment_ids_of(addresses)
-    places = np.arange(len(ids))
-    changes = np.flatnonzero(np.diff(ids, prepend=-1))
-    since = places - np.repeat(changes, np.diff(changes, append=len(ids)))
-    bounds = np.append(np.flatnonzero(since % zone_rows == 0), len(ids))
-    return ZoneRows(values, addresses, bounds.astype(np.int64))
+    num_rows = len(addresses)
+    ends = fragment_ids_of(addresses[[0, -1]])
+    starts = np.zeros(1, np.int64)
+    if ends[0] != ends[1]:  # rows of a fragment are adjacent
+        starts = np.append(starts, np.flatnonzero(np.diff(fragment_ids_of(addresses))) + 1)
+    stops = np.append(starts[1:], num_rows)
+    firsts = [np.arange(*ends, zone_rows) for ends in zip(starts, stops, strict=True)]
+    return ZoneRows(values, addresses, np.concatenate([*firsts, [num_rows]]))
 
 
 class ZoneIndex(Index):

@@ -49,6 +49,7 @@ from pilum.arrays import from_zero, join_arrays, taken
 from pilum.errors import InvalidInputError
 from pilum.expressions.compare import bits
 from pilum.format.meta_columns import ROW_ADDRESS
+from pilum.kernels import sort_pairs
 from pilum.table.indices.key_lookup import look_up
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
@@ -139,8 +140,11 @@ class Matches:
 
     def in_order(self) -> Matches:
         """Return the same pairs, sorted."""
-        order = np.lexsort((self.rows, self.addresses))
-        return Matches(self.addresses[order], self.rows[order])
+        if not (self.rows[1:] >= self.rows[:-1]).all():
+            rows, addresses = sort_pairs(self.rows.view(np.uint64), self.addresses)
+            return Matches(addresses, rows.view(np.int64)).in_order()
+        addresses, rows = sort_pairs(self.addresses, self.rows.view(np.uint64))
+        return Matches(addresses, rows.view(np.int64))
 
 
 def require_joinable(schema: pa.Schema) -> None:
@@ -188,7 +192,8 @@ def _looked_up(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matc
     name = wanted.columns[0]
     keys = block.column(0).combine_chunks()
     arrow = snapshot.schema.by_name[name].arrow_type
-    keys = keys.view(arrow) if pt.is_temporal(arrow) else keys
+    is_viewed = pt.is_temporal(arrow) or pt.is_floating(arrow) or pt.is_decimal(arrow)
+    keys = keys.view(arrow) if is_viewed else keys
     found = look_up(snapshot, name, keys) if keys.type == arrow else None
     if found is None:
         return _pairs(snapshot, wanted, block)
@@ -295,6 +300,8 @@ class Spool:
 
     def take(self, rows: NDArray[np.int64], names: list[str]) -> pa.RecordBatch:
         """Return some columns of rows by their numbers, in any order and with repetitions."""
+        if len(self.batches) == 1:
+            return taken(self.batches[0].select(names), pa.array(rows))
         order = np.argsort(rows, kind="stable")
         numbers = rows[order]
         cuts = numbers.searchsorted(self._bounds)

@@ -27,7 +27,7 @@ _ROWS_PER_KEY = 16
 
 _PAIRED = "BTREE"
 """The type of indices that find keys."""
-_JOINED = (pt.is_floating, pt.is_dictionary, pt.is_decimal, pt.is_boolean)
+_JOINED = (pt.is_dictionary, pt.is_boolean)
 """Types of keys that are joined by their bits, which no index has."""
 
 

@@ -12,17 +12,21 @@ from pyroaring import BitMap
 from pilum.arrays import join_arrays
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.rows import BATCH_ROWS
 from pilum.index.answers import RowSet
 from pilum.index.base import REFERENCE, VALUE, IndexRows, References
 from pilum.table.read.columns import ScanColumn
-from pilum.table.read.scan import ScanOptions, scan, scan_table
+from pilum.table.read.scan import ScanOptions, scan_table, scan_tables
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import addresses_of
+from pilum.table.read.windows import batches
 
 __all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
 
 _SEED = 42
+_WINDOW_BYTES = 8 << 20
+_BATCH_BYTES = 1 << 20
 
 OnRows = Callable[[int], None]
 """Function that is called with the number of rows that were read since the last call."""
@@ -69,24 +73,27 @@ def index_rows(
         with_row_id=has_ids,
         with_row_address=not has_ids,
         fragment_ids=tuple(int(one.id) for one in fragments),
+        window_bytes=_WINDOW_BYTES,
     )
-    batches = _read(snapshot, options, ROW_ID if has_ids else ROW_ADDRESS, on_rows)
+    found = _read(snapshot, options, ROW_ID if has_ids else ROW_ADDRESS, on_rows)
     values = ScanOptions(columns=(column.name,), fragment_ids=options.fragment_ids)
 
     def sample(count: int) -> pa.Array:
         return _sample(snapshot, values, column.arrow.type, count)
 
     num_rows = sum(one.num_rows for one in fragments)
-    return IndexRows(column.arrow.type, batches, num_rows, sample)
+    return IndexRows(column.arrow.type, found, num_rows, sample)
 
 
 def _read(
     snapshot: Snapshot, options: ScanOptions, reference: str, on_rows: OnRows
 ) -> Iterator[pa.RecordBatch]:
-    for batch in scan(snapshot, options) if options.fragment_ids else ():
-        columns = [batch.column(0), batch.column(reference)]
-        yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
-        on_rows(batch.num_rows)
+    for table in scan_tables(snapshot, options) if options.fragment_ids else ():
+        row_bytes = table.nbytes // max(table.num_rows, 1)
+        for batch in batches([table], max(_BATCH_BYTES // max(row_bytes, 1), BATCH_ROWS)):
+            columns = [batch.column(0), batch.column(reference)]
+            yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
+            on_rows(batch.num_rows)
 
 
 def _sample(snapshot: Snapshot, options: ScanOptions, type: pa.DataType, count: int) -> pa.Array:

@@ -1,5 +1,5 @@
-//! The stable order of keys, by a radix sort that only looks at the bits in which they differ; and
-//! places in sorted strings.
+//! The stable order of keys, by a radix sort that only looks at the bits in which they differ;
+//! places in sorted strings; and pairs of equal keys.
 //!
 //! ```text
 //! key - least key | place     in one u64 if both fit, else in two
@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{Corrupt, Result, part, signed, size};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, rest, signed, size};
 use crate::mini_block_writer::OffsetsIn;
 
 /// Most bits of a digit: the counts of 2048 digits stay in the fastest cache.
@@ -38,6 +38,91 @@ pub fn stable_order(keys: &[u64]) -> Result<Vec<i64>> {
     let items = items.map(|(key, place)| (key - least, place));
     let sorted = sort(items.collect(), key_bits, |item| item.0)?;
     Ok(sorted.iter().map(|item| item.1.cast_signed()).collect())
+}
+
+/// Keys in ascending order, each with its value; values of equal keys keep their order.
+pub fn sort_pairs(keys: &[u64], values: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
+    ensure(
+        keys.len() == values.len(),
+        "values",
+        values.len(),
+        keys.len(),
+    )?;
+    let (Some(&least), Some(&most)) = (keys.iter().min(), keys.iter().max()) else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    if keys.is_sorted() {
+        return Ok((keys.to_vec(), values.to_vec()));
+    }
+    let key_bits = u64::BITS - (most - least).leading_zeros();
+    let place_bits = usize::BITS - (keys.len() - 1).leading_zeros();
+    if key_bits + place_bits > u64::BITS {
+        let items = keys.iter().map(|key| key - least);
+        let sorted = sort(
+            items.zip(values.iter().copied()).collect(),
+            key_bits,
+            |item: (u64, u64)| item.0,
+        )?;
+        return Ok(sorted
+            .into_iter()
+            .map(|(key, value)| (key + least, value))
+            .unzip());
+    }
+    let items = keys.iter().zip(0_u64..);
+    let items = items.map(|(key, place)| (key - least) << place_bits | place);
+    let mut sorted = sort(items.collect(), key_bits, |item| item >> place_bits)?;
+    let mask = (1 << place_bits) - 1;
+    let found = sorted.iter().map(|item| {
+        let place = size(item & mask, "place")?;
+        let value = values.get(place).copied();
+        value.ok_or_else(|| out_of_range("place of a value"))
+    });
+    let found = found.collect::<Result<Vec<u64>>>()?;
+    for item in &mut sorted {
+        *item = (*item >> place_bits) + least;
+    }
+    Ok((sorted, found))
+}
+
+/// The pairs of equal items of some wanted ones and of keys: the places in both, which ascend.
+pub fn equal_pairs<T: Ord + Copy>(wanted: &[T], keys: &[T]) -> Result<(Vec<i64>, Vec<i64>)> {
+    let (mut places, mut found) = (Vec::with_capacity(wanted.len()), Vec::new());
+    let mut start = 0;
+    for (place, one) in wanted.iter().enumerate() {
+        let left = rest(keys, start, "keys")?;
+        start += first_not_less(left, one)?;
+        let equal = rest(keys, start, "keys")?
+            .iter()
+            .take_while(|key| *key == one);
+        for (step, _) in equal.enumerate() {
+            places.push(signed(place, "keys")?);
+            found.push(signed(start + step, "keys")?);
+        }
+    }
+    Ok((places, found))
+}
+
+/// Keys that are skipped together: two lines of a cache, which it fetches ahead.
+const STRIDE: usize = 16;
+/// So many strides are tried before the steps grow.
+const MAX_STRIDES: usize = 64;
+
+/// The place of the first of some ascending keys that is not less; near places are found fastest.
+fn first_not_less<T: Ord>(keys: &[T], wanted: &T) -> Result<usize> {
+    let is_less = |place: usize| keys.get(place).is_some_and(|key| key < wanted);
+    let (mut low, mut step) = (0, STRIDE);
+    for _ in 0..MAX_STRIDES {
+        if !is_less(low + STRIDE - 1) {
+            break;
+        }
+        low += STRIDE;
+    }
+    while is_less(low + step - 1) {
+        low += step;
+        step *= 2;
+    }
+    let near = part(keys, low, step.min(keys.len() - low), "keys")?;
+    Ok(low + near.partition_point(|key| key < wanted))
 }
 
 /// Sorts items by the lowest bits of their keys, digit by digit from the lowest one.
@@ -138,6 +223,28 @@ mod tests {
         }
         assert_eq!(stable_order(&[]), Ok(vec![]));
         assert_eq!(stable_order(&[5, 5]), Ok(vec![0, 1]));
+    }
+
+    #[test]
+    fn pairs_are_sorted() {
+        for wide in [0, u64::MAX] {
+            let found = sort_pairs(&[7, wide, 7, 3], &[1, 2, 3, u64::MAX]);
+            let mut expected = vec![(7, 1), (wide, 2), (7, 3), (3, u64::MAX)];
+            expected.sort_by_key(|pair| pair.0);
+            assert_eq!(found, Ok(expected.into_iter().unzip()));
+        }
+        assert_eq!(sort_pairs(&[], &[]), Ok((vec![], vec![])));
+        assert!(sort_pairs(&[1], &[]).is_err());
+    }
+
+    #[test]
+    fn equal_keys_are_paired() {
+        let found = equal_pairs(&[1, 4, 4, 9], &[0, 1, 1, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(found, Ok((vec![0, 0, 1, 2], vec![1, 2, 4, 4])));
+        assert_eq!(equal_pairs(&[5_u32], &[]), Ok((vec![], vec![])));
+        let keys: Vec<u32> = (0..100).collect();
+        let found = equal_pairs(&[0, 1, 50, 99, 100], &keys);
+        assert_eq!(found, Ok((vec![0, 1, 2, 3], vec![0, 1, 50, 99])));
     }
 
     #[test]

@@ -88,12 +88,7 @@ pub fn pack_maps(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> 
         let size = stop
             .checked_sub(start)
             .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
-        let rows = part(rows, start, size, "row")?;
-        if rows.is_sorted_by(|one, next| one < next) {
-            packed.push_ascending(rows)?;
-        } else {
-            packed.push_map(&rows.iter().copied().collect())?;
-        }
+        packed.push_rows(part(rows, start, size, "row")?)?;
     }
     Ok((packed.data, packed.ends))
 }
@@ -137,6 +132,45 @@ pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
     let mut packed = Packed::default();
     packed.push(&all)?;
     Ok(packed.data)
+}
+
+/// Unites the sets of `pack_maps` of each group.
+///
+/// `order` are places of sets, `groups` the ends of the groups in it. A group of one set keeps the
+/// bytes of the set.
+pub fn unite_groups(
+    data: &[u8],
+    bounds: &[usize],
+    order: &[usize],
+    groups: &[usize],
+) -> Result<(Vec<u8>, Vec<i64>)> {
+    let mut packed = Packed::default();
+    let believed = believed(data);
+    for ends in groups.windows(2) {
+        let &[start, stop] = ends else { continue };
+        let count = stop.saturating_sub(start);
+        let mut all: BTreeMap<u32, RoaringBitmap> = BTreeMap::new();
+        for &place in part(order, start, count, "set")? {
+            let ends_of_map = part(bounds, place, 2, "ends of a set")?;
+            let maps = map_in(data, ends_of_map)?;
+            if let (1, &[first, last]) = (count, ends_of_map) {
+                let bytes = part(data, first, last.saturating_sub(first), "set of rows")?;
+                packed.data.extend_from_slice(bytes);
+                packed.ends.push(signed(packed.data.len(), "sets of rows")?);
+                continue;
+            }
+            for (upper, bitmap) in maps {
+                *all.entry(upper).or_default() |= bitmap;
+            }
+        }
+        if count != 1 {
+            let united = RoaringTreemap::from_bitmaps(all);
+            let total = united.len();
+            ensure(total <= believed, "rows of sets", total, "fewer")?;
+            packed.push_map(&united)?;
+        }
+    }
+    Ok((packed.data, packed.ends))
 }
 
 /// How many rows a set of some bytes may have.
@@ -197,6 +231,15 @@ impl Packed {
             .map_err(|error| Corrupt(format!("a set of rows: {error}")))?;
         self.ends.push(signed(self.data.len(), "sets of rows")?);
         Ok(())
+    }
+
+    /// Adds a set of `pack_maps` of rows in any order.
+    pub fn push_rows(&mut self, rows: &[u64]) -> Result<()> {
+        if rows.is_sorted_by(|one, next| one < next) {
+            self.push_ascending(rows)
+        } else {
+            self.push_map(&rows.iter().copied().collect())
+        }
     }
 
     fn push_map(&mut self, rows: &RoaringTreemap) -> Result<()> {

@@ -1,7 +1,12 @@
-//! Kernels of indices: Bloom filters, sets of rows and trigrams.
+//! Kernels of indices: Bloom filters, sets of rows, trigrams, bounds of zones and sorted keys.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pilum_kernels::error::signed;
+use pilum_kernels::key_rows::KeyRows;
+use pilum_kernels::row_maps::Packed;
+use pilum_kernels::zone_bounds::{Order, zone_bounds as bounds_of_zones};
 use pilum_kernels::{bloom, order, row_maps, trigrams};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, corrupt, impossible, sizes, slice};
@@ -224,4 +229,257 @@ pub fn unite_row_maps<'py>(
     let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
     let made = py.detach(|| row_maps::unite_maps(data, &bounds));
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// The sets of `pack_row_maps` of each group united, and the ends of each.
+///
+/// `order` are places of sets, `groups` the ends of the groups in it.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn unite_grouped_row_maps<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    bounds: PyReadonlyArray1<'py, i64>,
+    order: PyReadonlyArray1<'py, i64>,
+    groups: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Made<'py, u8>, Made<'py, i64>)> {
+    let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
+    let (order, groups) = (sizes(&order)?, sizes(&groups)?);
+    let made = py.detach(|| row_maps::unite_groups(data, &bounds, &order, &groups));
+    let (data, ends) = made.map_err(|error| corrupt(py, &error))?;
+    Ok((data.into_pyarray(py), ends.into_pyarray(py)))
+}
+
+/// Keys in ascending order, each with its value; values of equal keys keep their order.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn sort_pairs<'py>(
+    py: Python<'py>,
+    keys: PyReadonlyArray1<'py, u64>,
+    values: PyReadonlyArray1<'py, u64>,
+) -> PyResult<(Made<'py, u64>, Made<'py, u64>)> {
+    let (keys, values) = (slice(&keys)?, slice(&values)?);
+    let made = py.detach(|| order::sort_pairs(keys, values));
+    let (keys, values) = made.map_err(impossible)?;
+    Ok((keys.into_pyarray(py), values.into_pyarray(py)))
+}
+
+/// Ascending integers.
+#[derive(FromPyObject)]
+pub enum Integers<'py> {
+    Int64(PyReadonlyArray1<'py, i64>),
+    UInt64(PyReadonlyArray1<'py, u64>),
+    Int32(PyReadonlyArray1<'py, i32>),
+    UInt32(PyReadonlyArray1<'py, u32>),
+}
+
+/// The pairs of equal items of two ascending arrays of one type: the places in both.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn equal_pairs<'py>(
+    py: Python<'py>,
+    wanted: Integers<'py>,
+    keys: Integers<'py>,
+) -> PyResult<(Made<'py, i64>, Made<'py, i64>)> {
+    let made = match (&wanted, &keys) {
+        (Integers::Int64(wanted), Integers::Int64(keys)) => {
+            let (wanted, keys) = (slice(wanted)?, slice(keys)?);
+            py.detach(|| order::equal_pairs(wanted, keys))
+        }
+        (Integers::UInt64(wanted), Integers::UInt64(keys)) => {
+            let (wanted, keys) = (slice(wanted)?, slice(keys)?);
+            py.detach(|| order::equal_pairs(wanted, keys))
+        }
+        (Integers::Int32(wanted), Integers::Int32(keys)) => {
+            let (wanted, keys) = (slice(wanted)?, slice(keys)?);
+            py.detach(|| order::equal_pairs(wanted, keys))
+        }
+        (Integers::UInt32(wanted), Integers::UInt32(keys)) => {
+            let (wanted, keys) = (slice(wanted)?, slice(keys)?);
+            py.detach(|| order::equal_pairs(wanted, keys))
+        }
+        _ => return Err(PyValueError::new_err("keys of two types")),
+    };
+    let (places, found) = made.map_err(impossible)?;
+    Ok((places.into_pyarray(py), found.into_pyarray(py)))
+}
+
+/// The bytes of the least and the greatest value of each zone, and the numbers of nulls and NaNs.
+///
+/// Values are integers, `signed` or not, or floats if `signed` is None.
+#[pyfunction]
+#[pyo3(signature = (data, width, signed, validity, bounds))]
+#[allow(clippy::needless_pass_by_value, clippy::type_complexity)]
+pub fn zone_bounds<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    width: usize,
+    signed: Option<bool>,
+    validity: Option<(Bytes<'py>, usize)>,
+    bounds: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Made<'py, u8>, Made<'py, u8>, Made<'py, u32>, Made<'py, u32>)> {
+    let order = match signed {
+        None => Order::Float,
+        Some(true) => Order::Signed,
+        Some(false) => Order::Unsigned,
+    };
+    let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
+    let validity = match &validity {
+        Some((bitmap, first)) => Some((slice(bitmap)?, *first)),
+        None => None,
+    };
+    let made = py.detach(|| bounds_of_zones(data, width, order, validity, &bounds));
+    let zones = made.map_err(impossible)?;
+    Ok((
+        zones.least.into_pyarray(py),
+        zones.most.into_pyarray(py),
+        zones.nulls.into_pyarray(py),
+        zones.nans.into_pyarray(py),
+    ))
+}
+
+fn sets_out(py: Python<'_>, packed: Packed) -> (Made<'_, u8>, Made<'_, i64>) {
+    (packed.data.into_pyarray(py), packed.ends.into_pyarray(py))
+}
+
+/// Collects the rows of each number.
+#[pyclass(module = "pilum._kernels")]
+#[derive(Default)]
+pub struct NumberRows(KeyRows<u64>);
+
+#[pymethods]
+impl NumberRows {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// About how much memory it needs.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+
+    /// Adds rows, each with its number.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        keys: PyReadonlyArray1<'_, u64>,
+        rows: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<()> {
+        let (keys, rows) = (slice(&keys)?, slice(&rows)?);
+        py.detach(|| self.0.add(keys, rows)).map_err(impossible)
+    }
+
+    /// Adds rows without a number.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add_nulls(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        let rows = slice(&rows)?;
+        py.detach(|| self.0.add_nulls(rows));
+        Ok(())
+    }
+
+    /// Sorts the numbers; nothing can be added after it.
+    fn sort(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.sort());
+    }
+
+    /// The set of rows without a number, and its ends; None if there are none, or a second time.
+    fn take_nulls<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Made<'py, u8>, Made<'py, i64>)>> {
+        let taken = py.detach(|| self.0.take_nulls()).map_err(impossible)?;
+        Ok(taken.map(|packed| sets_out(py, packed)))
+    }
+
+    /// The next numbers, their sets of rows, about `wanted_bytes` in all, and the ends of these.
+    #[allow(clippy::type_complexity)]
+    fn take<'py>(
+        &mut self,
+        py: Python<'py>,
+        wanted_bytes: usize,
+    ) -> PyResult<(Made<'py, u64>, Made<'py, u8>, Made<'py, i64>)> {
+        let taken = py.detach(|| self.0.take(wanted_bytes));
+        let (keys, packed) = taken.map_err(impossible)?;
+        let (data, ends) = sets_out(py, packed);
+        Ok((keys.into_pyarray(py), data, ends))
+    }
+}
+
+/// Collects the rows of each string.
+#[pyclass(module = "pilum._kernels")]
+#[derive(Default)]
+pub struct StringRows(KeyRows<Box<[u8]>>);
+
+#[pymethods]
+impl StringRows {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// About how much memory it needs.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+
+    /// Adds rows, each with its string.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        offsets: OffsetsArg<'_>,
+        data: Bytes<'_>,
+        rows: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<()> {
+        let (offsets, data, rows) = (offsets.view()?, slice(&data)?, slice(&rows)?);
+        py.detach(|| self.0.add(offsets, data, rows))
+            .map_err(impossible)
+    }
+
+    /// Adds rows without a string.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add_nulls(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        let rows = slice(&rows)?;
+        py.detach(|| self.0.add_nulls(rows));
+        Ok(())
+    }
+
+    /// Sorts the strings; nothing can be added after it.
+    fn sort(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.sort());
+    }
+
+    /// The set of rows without a string, and its ends; None if there are none, or a second time.
+    fn take_nulls<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Made<'py, u8>, Made<'py, i64>)>> {
+        let taken = py.detach(|| self.0.take_nulls()).map_err(impossible)?;
+        Ok(taken.map(|packed| sets_out(py, packed)))
+    }
+
+    /// The next strings as offsets and bytes, their sets of rows, and the ends of these.
+    #[allow(clippy::type_complexity)]
+    fn take<'py>(
+        &mut self,
+        py: Python<'py>,
+        wanted_bytes: usize,
+    ) -> PyResult<(Made<'py, i64>, Made<'py, u8>, Made<'py, u8>, Made<'py, i64>)> {
+        let taken = py.detach(|| self.0.take(wanted_bytes));
+        let (keys, packed) = taken.map_err(impossible)?;
+        let mut offsets = vec![0_i64];
+        for end in keys.iter().scan(0, |end, key| {
+            *end += key.len();
+            Some(*end)
+        }) {
+            offsets.push(signed(end, "bytes of keys").map_err(impossible)?);
+        }
+        let (data, ends) = sets_out(py, packed);
+        let bytes = keys.concat();
+        Ok((offsets.into_pyarray(py), bytes.into_pyarray(py), data, ends))
+    }
 }

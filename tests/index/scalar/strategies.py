@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -72,9 +72,11 @@ def array_of(values: Values, kind: pa.DataType) -> pa.Array:
 
 
 @st.composite
-def columns(draw: st.DrawFn, max_size: int = 40) -> pa.Array:
-    """Draw a column with nulls and few distinct values."""
-    kind = draw(st.sampled_from(list(_KINDS)))
+def columns(
+    draw: st.DrawFn, max_size: int = 40, kinds: Sequence[pa.DataType] = tuple(_KINDS)
+) -> pa.Array:
+    """Draw a column with nulls and few distinct values, of one of some types."""
+    kind = draw(st.sampled_from(kinds))
     pool = draw(st.lists(_KINDS[kind], min_size=1, max_size=8))
     one = st.sampled_from(pool)
     values = draw(st.lists(st.none() | one | one | one, max_size=max_size))
