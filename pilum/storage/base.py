@@ -64,11 +64,13 @@ _MAX_STARTED = 32
 class Ranges:
     """Byte ranges of one file, in any order; they may overlap or be empty.
 
-    Both arrays are int64, shape (n,), in bytes; offsets are absolute.
+    Both arrays are int64, shape (n,), in bytes; offsets are absolute. `is_result` says that the
+    bytes become a result as they are, so that it is worth avoiding a copy.
     """
 
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    is_result: bool = False
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Ranges:

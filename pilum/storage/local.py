@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from weakref import ref
@@ -23,6 +23,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink, PendingFiles
+from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, can_map, is_cached, map_bytes
 from pilum.storage.wrapper import StoreWrapper
 
 __all__ = [
@@ -55,12 +56,14 @@ class LocalStore:
     Attributes:
         root: Absolute path of the folder.
         sync: Whether writes wait until the data is on the device.
+        maps: Whether large reads may map files into memory, see `pilum.storage.mapped`.
         pending: Files that are visible and not yet durable; see `durable_at_commit`.
         io: Counts what all stores of this folder read and write.
     """
 
     root: str
     sync: bool = True
+    maps: bool = True
     pending: PendingFiles | None = field(default=None, compare=False, repr=False)
     io: IoCounter = field(init=False, compare=False, repr=False)
 
@@ -84,8 +87,9 @@ class LocalStore:
 
     @property
     def options(self) -> dict[str, str]:
-        """Whether writes wait for the device, as a storage option."""
-        return {} if self.sync else {"sync": "false"}
+        """The options that differ from their defaults, as storage options."""
+        given = {"sync": self.sync, "mmap": self.maps}
+        return {name: "false" for name, value in given.items() if not value}
 
     @property
     def is_remote(self) -> bool:
@@ -96,7 +100,7 @@ class LocalStore:
         """Open a file for ranged reads; a small one whose size is passed is read at once."""
         absolute = self._absolute(path)
         if size is None or size > _WHOLE_BYTES:
-            return LocalSource(absolute, size, self.io)
+            return LocalSource(absolute, size, self.io, maps=self.maps)
         data = _read_whole(absolute, size)
         self.io.count_read(len(data))
         return MemorySource(absolute, np.frombuffer(data, np.uint8))
@@ -255,15 +259,18 @@ class LocalSource:
     If there are very many sources, only some keep their file open; the others reopen it to read.
     """
 
-    __slots__ = ("__weakref__", "_file", "_io", "_is_closed", "_version", "path", "size")
+    __slots__ = ("__weakref__", "_file", "_io", "_is_closed", "_maps", "_version", "path", "size")
 
     path: str
     size: int
     _file: _Descriptor | None
 
-    def __init__(self, path: str, size: int | None = None, io: IoCounter | None = None) -> None:
+    def __init__(
+        self, path: str, size: int | None = None, io: IoCounter | None = None, *, maps: bool = True
+    ) -> None:
         self.path = path
         self._io = io or IoCounter()
+        self._maps = maps
         self._is_closed = False
         self._version: tuple[int, ...] | None = None
         self._open()
@@ -273,7 +280,7 @@ class LocalSource:
     def read(self, ranges: Ranges) -> Fetched:
         """Read all ranges."""
         if len(ranges.offsets) == 1:
-            return self._read_one(int(ranges.offsets[0]), int(ranges.sizes[0]), ranges.sizes)
+            return self._read_one(ranges, int(ranges.offsets[0]), int(ranges.sizes[0]))
         return self._read_many(ranges.offsets, ranges.sizes)
 
     def close(self) -> None:
@@ -288,7 +295,7 @@ class LocalSource:
     def __repr__(self) -> str:
         return f"LocalSource({self.path!r}, {self.size})"
 
-    def _read_one(self, offset: int, size: int, sizes: NDArray[np.int64]) -> Fetched:
+    def _read_one(self, ranges: Ranges, offset: int, size: int) -> Fetched:
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self._outside(offset, size)
         if size <= _SMALL_BYTES:
@@ -300,36 +307,72 @@ class LocalSource:
             self._io.count_read(len(data))
             if len(data) != size:
                 raise self._shrunk(offset + len(data))
-            return Fetched(np.frombuffer(data, np.uint8), _FIRST, sizes)
+            return Fetched(np.frombuffer(data, np.uint8), _FIRST, ranges.sizes)
+        if ranges.is_result and self._maps and size >= MAPPED_BYTES:
+            mapped = self._mapped(offset, size)
+            if mapped is not None:
+                return Fetched(mapped, _FIRST, ranges.sizes)
         start = offset % ALIGNMENT_BYTES
         buffer = _allocate(start + size)
         self._fill(buffer.data[start:], offset)
-        return Fetched(buffer, np.array([start]), sizes)
+        return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
         layout = lay_out(offsets, sizes, self.size)
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
         buffer = _allocate(layout.size_bytes)
-        self._fill_all(buffer.data, layout.regions)
+        self._fill_all(buffer.data, list(layout.regions))
         return Fetched(buffer, layout.starts, sizes)
 
-    def _fill_all(self, view: memoryview, regions: Iterable[tuple[int, int, int]]) -> None:
-        """Read regions (offset, size, place in the view); lookups read very many small ones."""
+    def _fill_all(self, view: memoryview, regions: list[tuple[int, int, int]]) -> None:
+        """Read regions (offset, size, place in the view); lookups read very many small ones.
+
+        They are read from the page cache until one is not there. From then on the device is waited
+        for, which gets all requests at once.
+        """
         file = self._file or self._open()
         number, preadv = file.number, os.preadv
+        flags = NO_WAIT if len(regions) > 1 else 0
         num_bytes = num_requests = 0
-        for offset, size, place in regions:
+        for index, (offset, size, place) in enumerate(regions):
             target = view[place : place + size]
             try:
-                count = preadv(number, (target,), offset) if size else 0
+                count = preadv(number, (target,), offset, flags) if size else 0
             except OSError as error:
-                raise self._unreadable(error) from error
+                if not flags:
+                    raise self._unreadable(error) from error
+                count = 0
+            if count < size and flags:
+                flags = 0
+                self._announce(regions[index:])
             num_bytes += count
-            num_requests += size > 0
+            num_requests += count > 0
             if count < size:
                 self._fill(target[count:], offset + count)
         self._io.count_read(num_bytes, num_requests)
+
+    def _announce(self, regions: list[tuple[int, int, int]]) -> None:
+        """Ask the system to fetch regions, which would otherwise wait for each other."""
+        file = self._file or self._open()
+        with suppress(OSError, AttributeError):  # not every system has this call
+            for offset, size, _ in regions:
+                os.posix_fadvise(file.number, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def _mapped(self, offset: int, size: int) -> NDArray[np.uint8] | None:
+        """Map a part of the file; None if it is to be copied."""
+        file = self._file or self._open()
+        status = os.fstat(file.number)
+        if not can_map(file.number, status.st_dev) or not is_cached(file.number, offset, size):
+            return None
+        if status.st_size < self.size:  # touching what is no longer there would end the process
+            raise self._shrunk(status.st_size)
+        try:
+            mapped = map_bytes(file.number, offset, size)
+        except OSError:  # no address space, or too many maps
+            return None
+        self._io.count_read(size)
+        return mapped
 
     def _fill(self, view: memoryview, offset: int) -> None:
         file = self._file or self._open()

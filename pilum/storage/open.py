@@ -24,7 +24,7 @@ CLOUD_SCHEMES = frozenset(
 """The schemes that `pilum.storage.cloud` opens."""
 
 _LOCAL_SCHEME = "file"
-_SYNC_OPTION = "sync"
+_LOCAL_OPTIONS = ["sync", "mmap"]
 
 
 def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) -> Store:
@@ -33,7 +33,8 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
     Args:
         uri: A local path (`~` is the home folder), a `file://` URI, or one of an object store;
             see `pilum.storage.cloud`.
-        storage_options: For local stores, `{"sync": "false"}` skips waiting for the device;
+        storage_options: For local stores, `{"sync": "false"}` skips waiting for the device, and
+            `{"mmap": "false"}` copies all bytes that are read instead of mapping parts of files;
             options of object stores have no effect. For object stores see
             `pilum.storage.cloud_options`.
 
@@ -49,11 +50,11 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
 
         return open_cloud(text, storage_options)
     options = storage_options or {}
-    if options.keys() - {_SYNC_OPTION}:
+    if options.keys() - set(_LOCAL_OPTIONS):
         from pilum.storage.cloud_options import warn_about_unknown
 
-        warn_about_unknown(options, "local folders", [_SYNC_OPTION])
-    return LocalStore(_local_path(text), sync=_sync(options))
+        warn_about_unknown(options, "local folders", _LOCAL_OPTIONS)
+    return LocalStore(_local_path(text), _truth(options, "sync"), _truth(options, "mmap"))
 
 
 def open_beside(store: Store, uri: str) -> Store:
@@ -98,8 +99,8 @@ def _path_of_uri(uri: str, scheme: str) -> str:
     return unquote(slash + path)
 
 
-def _sync(options: Mapping[str, str]) -> bool:
-    value = str(options.get(_SYNC_OPTION, "true")).lower()
+def _truth(options: Mapping[str, str], name: str) -> bool:
+    value = str(options.get(name, "true")).lower()
     if value not in {"true", "false"}:
-        raise InvalidInputError(f'storage option "sync": expected true or false, found {value!r}')
+        raise InvalidInputError(f'storage option "{name}": expected true or false, found {value!r}')
     return value == "true"

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pilum
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage import durable
+from pilum.storage import durable, local, mapped
 from pilum.storage.base import Entry, Ranges
 from pilum.storage.local import LocalSource, LocalStore
 
@@ -277,3 +279,137 @@ def test_what_replaces_a_file_is_durable_before_it_does(
 
 def test_a_store_travels_to_other_processes(store: LocalStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
+
+
+class TestMaps:
+    """Large ranges that become a result as they are stored are mapped, not copied."""
+
+    SIZE = 5 * 2**20
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """Returns a file that the page cache holds."""
+        path = tmp_path / "large"
+        path.write_bytes(np.arange(self.SIZE // 8).tobytes())
+        return path
+
+    @pytest.fixture
+    def maps(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+        """Returns the ranges that are mapped from now on, on whatever file system the test runs."""
+        made: list[tuple[int, int]] = []
+
+        def mapped_bytes(descriptor: int, offset: int, size: int) -> Any:
+            made.append((offset, size))
+            return mapped.map_bytes(descriptor, offset, size)
+
+        monkeypatch.setattr(local, "map_bytes", mapped_bytes)
+        monkeypatch.setattr(local, "can_map", lambda *file: True)
+        monkeypatch.setattr(local, "is_cached", lambda *place: True)
+        return made
+
+    def read(self, path: Path, *ranges: tuple[int, int], is_result: bool = True) -> Any:
+        wanted = Ranges.of(*ranges)
+        source = LocalSource(str(path))
+        return source.read(Ranges(wanted.offsets, wanted.sizes, is_result))
+
+    @pytest.mark.parametrize("offset", [0, 64, 4096, 70_000])
+    def test_the_bytes_are_those_of_the_file(
+        self, path: Path, maps: list[tuple[int, int]], offset: int
+    ) -> None:
+        size = 3 * 2**20
+        fetched = self.read(path, (offset, size))
+        assert maps == [(offset, size)]
+        assert fetched[0].tobytes() == path.read_bytes()[offset : offset + size]
+        assert fetched[0].ctypes.data % 64 == offset % 64
+        path.unlink()  # a map keeps the file
+        assert int(fetched[0].view(np.int64)[-1]) == (offset + size) // 8 - 1
+
+    def test_other_ranges_are_copied(self, path: Path, maps: list[tuple[int, int]]) -> None:
+        self.read(path, (0, self.SIZE), is_result=False)
+        self.read(path, (0, 2**20))
+        self.read(path, (0, 2**21), (2**21, 2**21))
+        source = LocalSource(str(path), maps=False)
+        wanted = Ranges.of((0, self.SIZE))
+        source.read(Ranges(wanted.offsets, wanted.sizes, is_result=True))
+        assert not maps
+
+    def test_a_file_that_has_shrunk_is_not_mapped(
+        self, path: Path, maps: list[tuple[int, int]]
+    ) -> None:
+        source = LocalSource(str(path))
+        os.truncate(path, self.SIZE - 1)
+        with pytest.raises(CorruptFileError, match=f"now ends at {self.SIZE - 1}"):
+            source.read(Ranges(np.array([0]), np.array([self.SIZE]), is_result=True))
+        assert not maps
+
+    def test_a_system_without_maps_copies(
+        self, path: Path, maps: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*place: int) -> Any:
+            raise OSError("no address space")
+
+        monkeypatch.setattr(local, "map_bytes", refuse)
+        assert self.read(path, (0, self.SIZE))[0].tobytes() == path.read_bytes()
+        assert not maps
+
+    @pytest.mark.parametrize("probe", ["can_map", "is_cached"])
+    def test_what_may_block_is_copied(
+        self, path: Path, maps: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, probe: str
+    ) -> None:
+        monkeypatch.setattr(local, probe, lambda *place: False)
+        assert self.read(path, (0, self.SIZE))[0].tobytes() == path.read_bytes()
+        assert not maps
+
+    def test_probes(self, path: Path) -> None:
+        with open(path, "rb") as file:
+            assert not mapped.is_cached(file.fileno(), self.SIZE - 10, 100)  # beyond the end
+            kind = mapped._statfs_type(file.fileno())
+            assert kind != 0
+            device = os.fstat(file.fileno()).st_dev
+            expected = bool(mapped.NO_WAIT) and kind in mapped._LOCAL
+            assert mapped.can_map(file.fileno(), device) is expected
+        assert mapped._statfs_type(-1) == 0
+
+    def test_vectors_are_mapped(self, tmp_path: Path, maps: list[tuple[int, int]]) -> None:
+        values = pa.array(np.random.default_rng(1).random(600_000, np.float32))
+        table = pa.table({"v": pa.FixedSizeListArray.from_arrays(values, 64)})
+        options = {"mmap": "false"}
+        dataset = pilum.write_dataset(table, tmp_path / "t")
+        without = pilum.dataset(tmp_path / "t", storage_options=options, session=pilum.Session())
+        assert without.to_table().equals(table)
+        assert not maps
+        assert dataset.to_table().equals(table)
+        assert len(maps) == 1
+        assert pa.concat_tables([dataset.take([7, 9]), dataset.take([8])]).num_rows == 3
+        assert len(maps) == 1
+
+
+def test_cold_places_are_announced_together(
+    source: LocalSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced: list[tuple[int, int]] = []
+
+    def advise(descriptor: int, offset: int, size: int, advice: int) -> None:
+        assert advice == os.POSIX_FADV_WILLNEED
+        announced.append((offset, size))
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    ranges = [(0, 100), (60_000, 200), (150_000, 300)]
+    own = LocalSource(source.path)
+    found = own.read(Ranges.of(*ranges))
+    read = os.preadv
+
+    def cold(descriptor: int, views: Any, offset: int, flags: int = 0) -> int:
+        if flags:
+            raise BlockingIOError
+        return read(descriptor, views, offset)
+
+    monkeypatch.setattr(os, "preadv", cold)
+    monkeypatch.setattr(local, "NO_WAIT", 8)
+    announced.clear()
+    again = own.read(Ranges.of(*ranges))
+    assert announced == ranges
+    assert [one.tobytes() for one in again] == [one.tobytes() for one in found]
+    announced.clear()
+    own.read(Ranges.of((0, 100_000)))
+    assert not announced

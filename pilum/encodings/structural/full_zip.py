@@ -113,7 +113,7 @@ class FullZipLayout(Layout):
             offsets, sizes = yield from _look_up(page.stored, rows, size)
         else:
             offsets, sizes = rows.starts * self.stride, (rows.stops - rows.starts) * self.stride
-        fetched = yield Ranges(offsets + start, sizes)
+        fetched = yield Ranges(offsets + start, sizes, len(sizes) == 1 and self._is_plain())
         if len(fetched) == 1 and self._is_plain():
             return self._as_they_are(fetched[0], rows.num_rows)
         places = np.column_stack((fetched.starts, fetched.sizes))
