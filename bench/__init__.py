@@ -12,6 +12,7 @@
 | `encodings` | how fast each encoding is, beside copying memory |
 | `rounds` | who is timed when: round-robin, medians |
 | `against` | this checkout beside an earlier one |
+| `indices`, `vectors` | indices: builds and look-ups; nearest neighbours, with goals and pictures |
 | `tables`, `spark`, `scale` | operations on tables; in Spark; in Spark, larger than memory |
 | `report`, `machine` | the table on the screen, the JSON file |
 """

@@ -29,6 +29,10 @@ from bench.questions.one_core import ScanOnOneCore
 from bench.rounds import Cell, Settings, run
 from bench.sections import put_section, with_sections_of
 from bench.shapes import SHAPES
+from bench.vectors import cases as vector_cases
+from bench.vectors import goals as vector_goals
+from bench.vectors import page as vector_page
+from bench.vectors.run import Figure as VectorFigure
 
 
 @pytest.mark.slow
@@ -190,3 +194,40 @@ def test_a_library_that_cannot_is_named_and_the_others_go_on() -> None:
 def _ask(*peers: Any) -> list[Cell]:
     settings = Settings(rows=100, repeat=1)
     return list(run([SHAPES["float64"]], [QUESTIONS["scan"]], list(peers), settings))
+
+
+def test_vectors_have_verdicts_and_a_table_for_the_guide(tmp_path: Path) -> None:
+    shape, seconds = vector_cases.SHAPES[0], {"pilum": [1e-4], "pylance": [1e-3]}
+    recalls = {"pilum": 0.95, "pylance": 0.9}
+    figures = [
+        VectorFigure(shape, "IVF_FLAT", "build", {"pilum": [2.0], "pylance": [9.0]}, size_bytes=10),
+        VectorFigure(shape, "IVF_FLAT", "ids and distances", seconds, recalls),
+        VectorFigure(shape, "IVF_PQ", "ids and distances", seconds, {**recalls, "pilum": 0.5}),
+        VectorFigure(shape, "IVF_FLAT", "exact", {"pilum": [1e-3], "pylance": [2e-3]}),
+    ]
+    memory = {
+        ("IVF_PQ", "build", name): size << 20 for name, size in (("pilum", 9), ("pylance", 5))
+    }
+    found = {one.what: one for one in vector_goals.verdicts(figures, memory)}
+    assert [one.is_met for one in found.values()] == [True, False, False, False, False]
+    section = vector_page.section(figures, memory, [("title", "bench/p.svg")])
+    assert section.startswith("## Vectors")
+    assert "![title](bench/p.svg)" in section
+    guide = tmp_path / "guide.md"
+    guide.write_text("before\n<!-- written by bench.vectors -->\nold\n<!-- end -->\nafter\n")
+    for _ in range(2):
+        vector_page.put_guide_table(guide, vector_page.guide_table(figures))
+    text = guide.read_text()
+    assert "| IVF_FLAT | 2.0 s | 0 | `nprobes` 8 | 0.10 ms | 0.950 |" in text
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- end -->\nafter\n")
+    assert "old" not in text
+
+
+def test_the_nearest_vectors_of_groups_are_those_of_brute_force() -> None:
+    vectors = vector_cases.make_vectors("uniform", 500, 4, 3)
+    expected = vectors.nearest_of((10, 40))
+    own = np.flatnonzero((vectors.groups() >= 10) & (vectors.groups() < 40))
+    for query, near in zip(vectors.queries, expected, strict=True):
+        distances = ((vectors.rows[own] - query) ** 2).sum(axis=1)
+        assert near.tolist() == own[np.argsort(distances)[:10]].tolist()

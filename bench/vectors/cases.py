@@ -1,4 +1,4 @@
-"""What is asked: vectors, the indices on them, and searches."""
+"""What is asked: sets of vectors, the indices on them, and searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["INDICES", "SEARCHES", "Build", "Search", "Vectors", "make_vectors"]
+__all__ = ["MILLION", "SHAPES", "Build", "Search", "Shape", "Vectors", "make_vectors"]
 
 Matrix = NDArray[np.float32]
 
@@ -34,9 +34,18 @@ class Vectors:
         count, dimension = self.rows.shape
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(self.rows.ravel()), dimension)
         ids = np.arange(count)
-        return pa.table(
-            {"id": pa.array(ids), "group": pa.array(ids * 7919 % 100), "vector": vectors}
-        )
+        return pa.table({"id": pa.array(ids), "group": pa.array(self.groups()), "vector": vectors})
+
+    def groups(self) -> NDArray[np.int64]:
+        """The column `group` of the table."""
+        return np.arange(len(self.rows)) * 7919 % 100
+
+    def nearest_of(self, groups: tuple[int, int]) -> NDArray[np.int64]:
+        """The nearest rows of those whose group is in a range, without its end."""
+        if groups == (0, 100):
+            return self.nearest
+        own = np.flatnonzero((self.groups() >= groups[0]) & (self.groups() < groups[1]))
+        return own[_nearest(self.rows[own], self.queries)]
 
 
 def make_vectors(kind: str, num_rows: int, dimension: int, num_queries: int = 200) -> Vectors:
@@ -93,18 +102,8 @@ class Build:
         if "HNSW" in self.kind:
             found["num_partitions"] = 1
         if "PQ" in self.kind:
-            found["num_sub_vectors"] = dimension // 4
+            found["num_sub_vectors"] = dimension // (4 if dimension <= 256 else 8)
         return found
-
-
-INDICES = (
-    Build("IVF_FLAT", settings={"nprobes": 8}),
-    Build("IVF_PQ", settings={"nprobes": 8}),
-    Build("IVF_SQ", settings={"nprobes": 8}),
-    Build("IVF_RQ", settings={"nprobes": 8}),
-    Build("IVF_HNSW_FLAT", settings={"nprobes": 1, "ef": 64}),
-    Build("IVF_HNSW_SQ", settings={"nprobes": 1, "ef": 64}),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,39 +114,97 @@ class Search:
         name: As in the report.
         columns: Columns of the result.
         nearest: Further keys of `nearest`.
-        more: Further arguments of `to_table`.
+        groups: The range of groups to which a prefilter restricts the rows.
         is_cold: Whether each answer opens the dataset again, without caches.
         batch: Number of queries of one answer; the time is that of one query.
-        selects: Share of the rows that a filter leaves; the recall is not measured below 1.
+        is_varied: Whether the text of the filter differs each time.
         kinds: Types of indices that are asked; empty for all.
     """
 
     name: str
     columns: tuple[str, ...] = ("_rowid", "_distance")
     nearest: Mapping[str, Any] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
+    groups: tuple[int, int] = (0, 100)
     is_cold: bool = False
     batch: int = 1
-    selects: float = 1.0
+    is_varied: bool = False
     kinds: tuple[str, ...] = ()
 
+    def more(self, turn: int) -> dict[str, Any]:
+        """Further arguments of `to_table`."""
+        if self.groups == (0, 100):
+            return {}
+        first, stop = self.groups
+        filter = f"`group` >= {first} AND `group` < {stop}"
+        filter += f" AND id >= {-1 - turn}" if self.is_varied else ""
+        return {"filter": filter, "prefilter": True}
 
-SEARCHES = (
-    Search("ids and distances"),
-    Search("a column, refined 5 x", ("id", "_distance"), {"refine_factor": 5}, kinds=("IVF_PQ",)),
+
+_FLAT = Build("IVF_FLAT", settings={"nprobes": 8})
+_PQ = Build("IVF_PQ", settings={"nprobes": 8})
+_SQ = Build("IVF_SQ", settings={"nprobes": 8})
+_RQ = Build("IVF_RQ", settings={"nprobes": 8})
+_HNSW_FLAT = Build("IVF_HNSW_FLAT", settings={"nprobes": 1, "ef": 64})
+_HNSW_SQ = Build("IVF_HNSW_SQ", settings={"nprobes": 1, "ef": 64})
+
+_PLAIN = Search("ids and distances")
+_REFINED = Search(
+    "a column, refined 5 x", ("id", "_distance"), {"refine_factor": 5}, kinds=("IVF_PQ",)
+)
+_FILTERED = ("IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ")
+_EXACT = Search("exact", nearest={"use_index": False}, kinds=("IVF_FLAT", "IVF_PQ"))
+_SEARCHES = (
+    _PLAIN,
+    _REFINED,
     Search("batch of 100", batch=100, kinds=("IVF_FLAT", "IVF_PQ")),
     Search("first query, cold", is_cold=True, kinds=("IVF_PQ", "IVF_HNSW_SQ")),
-    Search(
-        "filter, 1 %",
-        more={"filter": "group = 7", "prefilter": True},
-        selects=0.01,
-        kinds=("IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"),
-    ),
-    Search(
-        "filter, 50 %",
-        more={"filter": "group < 50", "prefilter": True},
-        selects=0.5,
-        kinds=("IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"),
-    ),
+    Search("filter, 1 %", groups=(7, 8), kinds=_FILTERED),
+    Search("filter, 50 %", groups=(0, 50), kinds=_FILTERED),
+    Search("filter, 1 %, new each time", groups=(7, 8), is_varied=True, kinds=("IVF_PQ",)),
+    Search("filter, 50 %, new each time", groups=(0, 50), is_varied=True, kinds=("IVF_PQ",)),
     Search("exact", nearest={"use_index": False}, kinds=("IVF_FLAT",)),
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A set of vectors, and what is built on it and asked.
+
+    Attributes:
+        data: "clustered" or "uniform".
+        num_rows: Number of vectors.
+        dimension: Of the vectors.
+        builds: The indices.
+        searches: The searches; the first one is also asked of libraries in memory.
+        has_curves: Whether recall is drawn against latency.
+        with_memory: Types of indices whose builds and searches are measured for their memory.
+    """
+
+    data: str
+    num_rows: int
+    dimension: int
+    builds: tuple[Build, ...]
+    searches: tuple[Search, ...]
+    has_curves: bool = False
+    with_memory: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.num_rows:,} x {self.dimension}"
+
+
+SHAPES = (
+    Shape(
+        "clustered",
+        100_000,
+        128,
+        (_FLAT, _PQ, _SQ, _RQ, _HNSW_FLAT, _HNSW_SQ),
+        _SEARCHES,
+        has_curves=True,
+        with_memory=("IVF_PQ", "IVF_HNSW_SQ"),
+    ),
+    Shape("clustered", 100_000, 64, (_PQ, _HNSW_SQ), (_PLAIN, _EXACT)),
+    Shape("uniform", 20_000, 768, (_FLAT, _PQ, _HNSW_SQ), (_PLAIN, _REFINED)),
+)
+"""What is measured by default."""
+
+MILLION = Shape("clustered", 1_000_000, 128, (_FLAT, _PQ, _HNSW_SQ), (_PLAIN, _REFINED))

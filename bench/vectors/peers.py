@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from bench.vectors.cases import Vectors
 
-__all__ = ["InMemory", "in_memory"]
+__all__ = ["InMemory", "InMemoryPeers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +45,33 @@ class InMemory:
         return float(np.mean(shares))
 
 
-def in_memory(kind: str, vectors: Vectors, keywords: dict[str, Any]) -> Iterator[InMemory]:
-    """Yield the peers that have something like a type of index, built."""
-    makers = {
-        "IVF_FLAT": (_faiss_flat,),
-        "IVF_PQ": (_faiss_pq,),
-        "IVF_HNSW_FLAT": (_hnswlib,),
-        "IVF_HNSW_SQ": (_hnswlib,),
-    }
-    for make in makers.get(kind, ()):
-        try:
-            yield make(vectors, keywords)
-        except ModuleNotFoundError as error:
-            print(f"{error.name} is not installed, and is left out")
+class InMemoryPeers:
+    """The libraries in memory for some vectors; each builds an index once.
+
+    Args:
+        vectors: The vectors.
+    """
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+        self._built: dict[Callable[..., InMemory], InMemory | None] = {}
+
+    def like(self, kind: str, keywords: dict[str, Any]) -> InMemory | None:
+        """Return the index that is most like a type of index; None if there is none."""
+        makers = {
+            "IVF_FLAT": _faiss_flat,
+            "IVF_PQ": _faiss_pq,
+            "IVF_HNSW_FLAT": _hnswlib,
+            "IVF_HNSW_SQ": _hnswlib,
+        }
+        make = makers.get(kind)
+        if make is not None and make not in self._built:
+            try:
+                self._built[make] = make(self._vectors, keywords)
+            except ModuleNotFoundError as error:
+                print(f"{error.name} is not installed, and is left out", file=sys.stderr)
+                self._built[make] = None
+        return None if make is None else self._built[make]
 
 
 _PROBES = (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)

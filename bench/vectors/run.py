@@ -11,14 +11,16 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bench.vectors.cases import Build, Search, Vectors
-from bench.vectors.peers import InMemory, in_memory
+from bench.vectors.cases import Build, Search, Shape, Vectors
+from bench.vectors.peers import InMemory, InMemoryPeers
 
-__all__ = ["LIBRARIES", "Figure", "measure"]
+__all__ = ["BUILD", "LIBRARIES", "Figure", "K", "asker", "measure", "recall_of"]
 
 LIBRARIES = {"pilum": "pilum", "pylance": "lance"}
-_K = 10
+K = 10
+BUILD = "build"
 _SECONDS = 2.0
 
 
@@ -27,65 +29,92 @@ class Figure:
     """Seconds and recall of each library for one search or build.
 
     Attributes:
-        name: As in the report.
+        shape: The vectors.
+        kind: Type of the index.
+        name: Name of the search, or `BUILD`.
         samples: Seconds by library.
         recalls: Recall@10 by library; empty for builds.
         peer: The library in memory that is measured too; empty for none.
+        size_bytes: Size of the index that pilum built; 0 for searches.
     """
 
+    shape: Shape
+    kind: str
     name: str
     samples: dict[str, list[float]] = field(default_factory=dict)
     recalls: dict[str, float] = field(default_factory=dict)
     peer: str = ""
+    size_bytes: int = 0
 
     def median(self, library: str) -> float:
         """Return the median of the seconds."""
         return median(self.samples[library])
 
+    @property
+    def best(self) -> float:
+        """The seconds of pilum, by a prepared search if that is faster."""
+        own = self.median("pilum")
+        return min(own, self.median("prepared")) if "prepared" in self.samples else own
 
-def measure(
-    root: Path, vectors: Vectors, builds: tuple[Build, ...], searches: tuple[Search, ...]
-) -> Iterator[Figure]:
-    """Build each index in each library, and search it."""
-    count, dimension = vectors.rows.shape
-    for build in builds:
-        keywords = build.keywords(count, dimension)
-        figure = Figure(f"build {build.kind}")
+
+def measure(root: Path, shape: Shape, vectors: Vectors, peers: InMemoryPeers) -> Iterator[Figure]:
+    """Build each index in each library, and search it.
+
+    Args:
+        root: Folder of the tables: `{type of index}/{library}` below it.
+        shape: What is built and asked.
+        vectors: The vectors.
+        peers: The libraries in memory, for these vectors.
+    """
+    for build in shape.builds:
+        keywords = build.keywords(shape.num_rows, shape.dimension)
+        figure = Figure(shape, build.kind, BUILD)
         for name, module in LIBRARIES.items():
             lance = importlib.import_module(module)
             dataset = lance.write_dataset(vectors.table(), str(root / build.kind / name))
             start = time.perf_counter()
             dataset.create_index("vector", build.kind, **keywords)
             figure.samples[name] = [time.perf_counter() - start]
-        peers = list(in_memory(build.kind, vectors, keywords))
-        for peer in peers:
+            if name == "pilum":
+                figure.size_bytes = dataset.describe_indices()[0].total_size_bytes
+        peer = peers.like(build.kind, keywords)
+        if peer is not None:
             figure.peer = peer.name
             figure.samples[peer.name] = [peer.build_seconds]
         yield figure
-        for search in searches:
+        for search in shape.searches:
             if not search.kinds or build.kind in search.kinds:
-                is_plain = search is searches[0]
-                yield _searched(root, vectors, build, search, peers if is_plain else [])
+                is_plain = search is shape.searches[0]
+                figure = Figure(shape, build.kind, search.name)
+                yield _searched(root, vectors, build, search, peer if is_plain else None, figure)
 
 
 def _searched(
-    root: Path, vectors: Vectors, build: Build, search: Search, peers: list[InMemory]
+    root: Path,
+    vectors: Vectors,
+    build: Build,
+    search: Search,
+    peer: InMemory | None,
+    figure: Figure,
 ) -> Figure:
-    figure = Figure(f"{build.kind}: {search.name}")
-    nearest = {"column": "vector", "k": _K, **build.settings, **search.nearest}
+    nearest = {"column": "vector", "k": K, **build.settings, **search.nearest}
     asks: dict[str, Callable[[int], Any]] = {}
+    expected = vectors.nearest_of(search.groups)
     for name in LIBRARIES:
-        asks[name] = _asker(root / build.kind, name, vectors, nearest, search)
-        if search.selects == 1 and search.batch == 1:
-            figure.recalls[name] = _recall(asks[name], vectors)
-    if "_rowid" in search.columns and search.batch == 1 and search.selects == 1:
+        asks[name] = asker(root / build.kind, name, vectors, nearest, search)
+        if search.batch == 1:
+            figure.recalls[name] = recall_of(asks[name], expected)
+    if (
+        "_rowid" in search.columns
+        and search.batch == 1
+        and not (search.is_varied or search.is_cold)
+    ):
         asks["prepared"] = _prepared(root / build.kind, vectors, nearest, search)
-    for peer in peers:
-        effort = peer.least_effort(vectors, figure.recalls["pilum"])
-        if effort is not None:
-            figure.peer = peer.name
-            figure.recalls[peer.name] = peer.recall(vectors, effort)
-            asks[peer.name] = _peer_asker(peer, vectors, effort)
+    effort = None if peer is None else peer.least_effort(vectors, figure.recalls["pilum"])
+    if peer is not None and effort is not None:
+        figure.peer = peer.name
+        figure.recalls[peer.name] = peer.recall(vectors, effort)
+        asks[peer.name] = _peer_asker(peer, vectors, effort)
     names, spent, turn = list(asks), 0.0, 0
     figure.samples = {name: [] for name in names}
     while turn < 10 or (spent < _SECONDS and turn < 2000):
@@ -104,16 +133,17 @@ def _open(root: Path, name: str) -> Any:
     return lance.dataset(str(root / name), session=lance.Session())
 
 
-def _asker(
+def asker(
     root: Path, name: str, vectors: Vectors, nearest: dict[str, Any], search: Search
 ) -> Callable[[int], Any]:
+    """Return a function that asks a library, given the number of the turn."""
     opened, queries = _open(root, name), vectors.queries
 
     def ask(turn: int) -> Any:
         dataset = _open(root, name) if search.is_cold else opened
         query = queries[: search.batch] if search.batch > 1 else queries[turn % len(queries)]
         return dataset.to_table(
-            columns=list(search.columns), nearest={**nearest, "q": query}, **search.more
+            columns=list(search.columns), nearest={**nearest, "q": query}, **search.more(turn)
         )
 
     return ask
@@ -122,7 +152,8 @@ def _asker(
 def _prepared(
     root: Path, vectors: Vectors, nearest: dict[str, Any], search: Search
 ) -> Callable[[int], Any]:
-    prepared = _open(root, "pilum").prepare_nearest(**nearest, columns=list(search.columns))
+    more = {"columns": list(search.columns), **search.more(0)}
+    prepared = _open(root, "pilum").prepare_nearest(**nearest, **more)
     return lambda turn: prepared.search(vectors.queries[turn % len(vectors.queries)])
 
 
@@ -130,10 +161,11 @@ def _peer_asker(peer: InMemory, vectors: Vectors, effort: int) -> Callable[[int]
     return lambda turn: peer.ask(vectors.queries[turn % len(vectors.queries)], effort)
 
 
-def _recall(ask: Callable[[int], Any], vectors: Vectors) -> float:
+def recall_of(ask: Callable[[int], Any], expected: NDArray[np.int64]) -> float:
+    """Return the mean share of the expected rows that are found, of as many queries."""
     shares = []
-    for turn, near in enumerate(vectors.nearest):
+    for turn, near in enumerate(expected):
         found = ask(turn)
         key = "_rowid" if "_rowid" in found.column_names else "id"
-        shares.append(len(np.intersect1d(found[key].to_numpy(), near)) / _K)
+        shares.append(len(np.intersect1d(found[key].to_numpy(), near)) / K)
     return float(np.mean(shares))
