@@ -5,7 +5,8 @@
 3. Values below 256 bytes: mini-block; else full-zip.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
 5. Text: FSST if it makes the page smaller; very long strings: zstd, each on its own.
-6. If lz4 or zstd is requested: around the chunks, if this makes the page smaller.
+6. If lz4 or zstd is requested: around the chunks, if this makes the page smaller. Decimals without
+   a dictionary: lz4, if a sample becomes clearly smaller.
 
 Any choice can be read by any reader. Source: docs/format/encodings-2.1.md, "What the writer
 chooses".
@@ -37,6 +38,7 @@ from pilum.encodings.values import (
     choose_fixed,
     choose_text,
     choose_zipped_text,
+    compressed_decimals,
     compressed_fixed,
     dictionary_choice,
     list_encoding,
@@ -48,7 +50,10 @@ from pilum.levels import Levels, ravel
 __all__ = ["encode_pages"]
 
 _WIDE_BYTES = 256
+_WIDE_TEXT_BYTES = 4_096
 _COMPRESS_MIN_BYTES = 4_096
+_UNASKED_MAX_RATIO = 0.9
+"""Compression that no one requested for the column takes time, so it has to save a tenth."""
 _DEFAULTS = EncodingOptions()
 
 
@@ -125,6 +130,9 @@ def _why_full_zip(block: ValueBlock, options: EncodingOptions) -> str:
     """Return why values do not suit chunks; an empty text if they do."""
     if options.structural_encoding is not None:
         return "full-zip is asked for" if options.structural_encoding == "fullzip" else ""
+    is_text = isinstance(block, StringBlock) and block.max_value_bytes <= _WIDE_TEXT_BYTES
+    if is_text and options.general == "zstd":
+        return ""  # several together become much smaller than each on its own
     return f"values of {_WIDE_BYTES} bytes" if block.max_value_bytes >= _WIDE_BYTES else ""
 
 
@@ -141,7 +149,8 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
     packed = _chunks(choice._replace(encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
     candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
-    smaller = packed if packed.size_bytes <= plain.size_bytes else plain
+    most_bytes = plain.size_bytes * (1.0 if rows.options.compression else _UNASKED_MAX_RATIO)
+    smaller = packed if packed.size_bytes <= most_bytes else plain
     return smaller.chosen_from(candidates, rows.raw_bytes)
 
 
@@ -158,11 +167,12 @@ def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
 
 
 def _general(choice: Choice, options: EncodingOptions) -> General | None:
-    """Return the requested general compression; chunks of lists have none."""
-    if options.compression is None or isinstance(choice.block, ListBlock):
+    """Return the general compression that is requested or promising; chunks of lists have none."""
+    scheme = options.general
+    if isinstance(choice.block, ListBlock):
         return None
-    if (scheme := options.general) is None:
-        return None
+    if scheme is None:
+        return compressed_decimals(choice, options)
     if isinstance(choice.block, FixedBlock) and choice.block.bits in (8, 16, 32, 64):
         return compressed_fixed(choice.block, choice.encoding, scheme, options)
     return General.of(scheme, choice.encoding, options.compression_level)

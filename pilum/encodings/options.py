@@ -11,6 +11,7 @@
     dict_values_compression_level  …                             0 to 22, for zstd
     structural_encoding          …:structural-encoding           miniblock, fullzip
     minichunk_size               …:minichunk-size                1 and above, bytes
+    prefer, minichunk_values     none, they are not part of the format
 
 The metadata of a field take precedence over the options of a write. They are read from the leaf,
 except for the structural encoding, which is read from the column. Source:
@@ -52,6 +53,9 @@ class EncodingOptions:
         structural_encoding: "miniblock" or "fullzip", regardless of the size of values.
         minichunk_size: Bytes of values that a chunk of a mini-block page aims at. Files of version
             2.1 have no chunks above 32 KiB.
+        prefer: "size" compresses all pages with zstd where that makes them smaller, in chunks as
+            large as the file version has. "speed" leaves values as they are where decoding them
+            would take time: 64-bit numbers get no dictionary, and decimals are not compressed.
         minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; it has no
             metadata key. Bit-packed chunks always have 1,024.
 
@@ -69,6 +73,7 @@ class EncodingOptions:
     dict_values_compression_level: int | None = None
     structural_encoding: str | None = None
     minichunk_size: int | None = None
+    prefer: str | None = None
     minichunk_values: int = 4096
 
     def __post_init__(self) -> None:
@@ -88,9 +93,14 @@ class EncodingOptions:
         return cls(**found)
 
     @property
+    def requested(self) -> str | None:
+        """The requested compression; zstd if small files are preferred and none is named."""
+        return "zstd" if self.compression is None and self.prefer == "size" else self.compression
+
+    @property
     def general(self) -> Literal["lz4", "zstd"] | None:
         """The scheme of general compression, if one is requested."""
-        return _scheme(self.compression)
+        return _scheme(self.requested)
 
     @property
     def dict_scheme(self) -> Literal["lz4", "zstd"] | None:
@@ -113,7 +123,7 @@ class EncodingOptions:
         for name, rule in _RULES.items():
             key = _PREFIX + name.replace("_", "-")
             text = (column if name == "structural_encoding" else leaf).get(key)
-            if text is None or name == "minichunk_values":
+            if text is None or name in _WITHOUT_KEY:
                 continue
             value = rule.parse(text)
             if value is None:
@@ -154,6 +164,7 @@ class _Rule:
         return value if self.allows(value) else None
 
 
+_WITHOUT_KEY = {"minichunk_values", "prefer"}
 _OPTIONAL = {
     "compression",
     "compression_level",
@@ -161,6 +172,7 @@ _OPTIONAL = {
     "dict_values_compression_level",
     "structural_encoding",
     "minichunk_size",
+    "prefer",
 }
 
 
@@ -184,6 +196,7 @@ _RULES = {
     "dict_values_compression_level": _LEVEL,
     "structural_encoding": _one_of("miniblock", "fullzip"),
     "minichunk_size": _Rule(int, "an integer above 0", lambda size: 0 < size < 1 << 31),
+    "prefer": _one_of("size", "speed"),
     "minichunk_values": _Rule(
         int,
         f"a power of two from 2 to {_MAX_CHUNK_VALUES}",

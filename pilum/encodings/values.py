@@ -57,6 +57,7 @@ __all__ = [
     "choose_fixed",
     "choose_text",
     "choose_zipped_text",
+    "compressed_decimals",
     "compressed_fixed",
     "dictionary_below",
     "dictionary_choice",
@@ -94,6 +95,7 @@ def smallest(block: ValueBlock, costs: list[tuple[Compressive, int]]) -> Choice:
 
 _SAMPLE_VALUES = 4_096
 _SAMPLES = 4
+_LZ4_MAX_RATIO = 0.7
 _NO_LEVELS: NDArray[np.uint16] = np.empty(0, np.uint16)
 
 
@@ -144,6 +146,17 @@ def compressed_fixed(
     return min(wrapped, key=lambda encoding: _bytes_of(sample, encoding))
 
 
+def compressed_decimals(choice: Choice, options: EncodingOptions) -> General | None:
+    """Return lz4 for wide values of which a sample becomes clearly smaller, as decimals do."""
+    block = choice.block
+    if not isinstance(block, FixedBlock) or block.bits not in (128, 256):
+        return None
+    if options.requested is not None or options.prefer == "speed":
+        return None
+    encoding, sample = General("lz4", choice.encoding), _sample(block)
+    return encoding if _bytes_of(sample, encoding) < _LZ4_MAX_RATIO * len(sample.data) else None
+
+
 def _sample(block: FixedBlock) -> FixedBlock:
     """Return some stretches of the values."""
     if block.num_values <= _SAMPLES * _SAMPLE_VALUES:
@@ -186,7 +199,7 @@ def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
         return Choice(block, plain, tuple(candidates), block.data_bytes)
     table, offsets, data = kernels.compress_fsst(block.offsets, block.data)
     coded = Fsst(table.tobytes(), plain)
-    most = (1.0 if options.compression == "fsst" else _FSST_MAX_RATIO) * block.data_bytes
+    most = (1.0 if options.requested == "fsst" else _FSST_MAX_RATIO) * block.data_bytes
     if len(data) > most:
         candidates.append(Candidate(coded, len(data), f"more than {most:.0f} bytes"))
         return Choice(block, plain, tuple(candidates), block.data_bytes)
@@ -195,7 +208,7 @@ def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
 
 
 def _why_no_fsst(block: StringBlock, options: EncodingOptions) -> str:
-    asked = options.compression
+    asked = options.requested
     if asked == "fsst":
         return ""
     if asked is not None:
@@ -225,13 +238,13 @@ def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
 
 def _zstd_level(block: StringBlock, options: EncodingOptions) -> int | None:
     """Return the level of zstd; None if zstd is not to be tried."""
-    if block.data_bytes < _ZIPPED_MIN_BYTES or options.compression in {"none", "fsst"}:
+    if block.data_bytes < _ZIPPED_MIN_BYTES or options.requested in {"none", "fsst"}:
         return None
-    if options.compression == "zstd":
+    if options.requested == "zstd":
         return options.compression_level or 0
     # Each value is a frame of its own, where lz4 is hardly faster; the reference does the same.
     long_values = block.max_value_bytes > _ZIPPED_MIN_BYTES
-    return 0 if options.compression == "lz4" or long_values else None
+    return 0 if options.requested == "lz4" or long_values else None
 
 
 def _with_offsets(
@@ -249,6 +262,9 @@ _DICTIONARY_MAX_VALUES = 100_000
 _DICTIONARY_SAMPLE = 4_096
 _STRETCHES = 32
 
+_MOSTLY_DISTINCT = 0.98
+"""With this share of distinct values in a sample, their number cannot be estimated."""
+
 _SMALL_SAMPLE = 512
 _SURELY_REPEATED = 16_384
 """Size of the small sample. With no more distinct values than that, it has eight repeats on
@@ -259,7 +275,7 @@ def choose_dictionary(
     leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> Choice | Candidate:
     """Return indices and dictionary if they are clearly smaller; else the reason."""
-    if not _may_have(block, version):
+    if not _may_have(block, options):
         return _no("not for such values")
     if len(leaf) < MIN_DICTIONARY_VALUES:
         return _no(f"fewer than {MIN_DICTIONARY_VALUES} values")
@@ -269,10 +285,6 @@ def choose_dictionary(
     most = min(len(leaf) // options.dict_divisor, _DICTIONARY_MAX_VALUES)
     if not _repeats(leaf, most):
         return _no(f"more than {most} different values by a sample")
-    if isinstance(block, FixedBlock) and block.bits == 64 and len(leaf) <= _DICTIONARY_SAMPLE:
-        nulls = min(leaf.null_count, 1)  # all nulls are zeros in the block
-        if kernels.exceeds_distinct(block.data, most + nulls):
-            return _no(f"more than {most} different values")
     found = _distinct(leaf, block, most)
     if found is None:
         return _no(f"more than {most} different values")
@@ -297,12 +309,16 @@ def _distinct(leaf: pa.Array, block: ValueBlock, most: int) -> tuple[ValueBlock,
         numbers, firsts = found
         values = block_of(leaf.take(integers(firsts)))
         return values, FixedBlock(numbers.view(np.uint8), 32, len(numbers))
-    encoded = leaf.dictionary_encode()
-    if len(encoded.dictionary) > most:
+    assert isinstance(block, FixedBlock)
+    width = block.bits // 8
+    # All nulls are zeros in the block.
+    found = kernels.distinct_words(block.data, width, most + min(leaf.null_count, 1))
+    if found is None:
         return None
-    indices = block_of(encoded.indices)
-    assert isinstance(indices, FixedBlock)
-    return block_of(encoded.dictionary), indices
+    numbers, firsts = found
+    words = block.data.reshape(-1, width)[firsts]
+    values = FixedBlock(words.reshape(-1), block.bits, len(firsts))
+    return values, FixedBlock(numbers.view(np.uint8), 32, len(numbers))
 
 
 def _validity(leaf: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
@@ -315,10 +331,10 @@ def _no(reason: str) -> Candidate:
     return Candidate("dictionary", None, reason)
 
 
-def _may_have(block: ValueBlock, version: FileVersion) -> bool:
-    """Return whether the format has dictionaries of such values."""
+def _may_have(block: ValueBlock, options: EncodingOptions) -> bool:
+    """Return whether the format has dictionaries of such values, and they are not too slow."""
     if isinstance(block, FixedBlock):
-        return block.bits == 128 or (block.bits == 64 and version.has_wide_dictionaries)
+        return block.bits == 128 or (block.bits == 64 and options.prefer != "speed")
     return isinstance(block, StringBlock)
 
 
@@ -333,17 +349,39 @@ def _repeats(leaf: pa.Array, most: int) -> bool:
     """Return whether a sample suggests at most `most` distinct values."""
     if len(leaf) <= _DICTIONARY_SAMPLE:
         return True
-    if most < _SURELY_REPEATED and _distinct_share(leaf, _SMALL_SAMPLE) == 1:
+    if most < _SURELY_REPEATED and _sample_of(leaf, _SMALL_SAMPLE)[1] == _SMALL_SAMPLE:
         return False
-    share = _distinct_share(leaf, _DICTIONARY_SAMPLE)
-    return share < 0.98 and share * len(leaf) <= most
+    per_stretch, distinct = _sample_of(leaf, _DICTIONARY_SAMPLE)
+    share = distinct / _DICTIONARY_SAMPLE
+    if share >= _MOSTLY_DISTINCT:
+        return False
+    return min(share * len(leaf), _drawn_from(per_stretch, distinct)) <= most
 
 
-def _distinct_share(leaf: pa.Array, count: int) -> float:
-    """Return the share of distinct values in a sample of stretches from all over the values."""
+def _sample_of(leaf: pa.Array, count: int) -> tuple[int, int]:
+    """Count the distinct values of stretches from all over the values: of each, and of all."""
     step, size = len(leaf) // _STRETCHES, count // _STRETCHES
-    sample = pa.concat_arrays([leaf.slice(i * step, size) for i in range(_STRETCHES)])
-    return len(sample.unique()) / len(sample)
+    stretches = [leaf.slice(i * step, size) for i in range(_STRETCHES)]
+    encoded = pa.concat_arrays(stretches).dictionary_encode("encode")
+    codes = np.sort(encoded.indices.to_numpy().reshape(_STRETCHES, size), axis=1)
+    per_stretch = _STRETCHES + int(np.count_nonzero(np.diff(codes, axis=1)))
+    return per_stretch, len(encoded.dictionary)
+
+
+def _drawn_from(drawn: int, distinct: int) -> float:
+    """Estimate how many values there are, if so many were drawn of them and so many differed.
+
+    Each of `n` values is among `drawn` ones with a probability of about `1 - exp(-drawn / n)`.
+    Values that never occur again, in another stretch, are not drawn from a limited number.
+    """
+    if distinct >= drawn:
+        return np.inf
+    low, high = float(distinct), float(drawn) ** 2
+    while high > 1.001 * low:
+        middle = (low * high) ** 0.5
+        enough = middle * -np.expm1(-drawn / middle) >= distinct
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def dictionary_of(

@@ -60,11 +60,6 @@ class FileVersion(Enum):
         return self is FileVersion.V2_2
 
     @property
-    def has_wide_dictionaries(self) -> bool:
-        """Whether values of 64 bits may have a dictionary."""
-        return self is FileVersion.V2_2
-
-    @property
     def has_compressed_dictionaries(self) -> bool:
         """Whether a dictionary may be compressed as a whole."""
         return self is FileVersion.V2_2

@@ -198,7 +198,7 @@ def test_reasons() -> None:
         ({"structural_encoding": "fullzip"}, "noise", "mini-block", "full-zip is asked for"),
         ({"dict_divisor": 10**6}, "city", "dictionary", "more than 0 different values by a sample"),
         ({"dict_size_ratio": 1e-9}, "city", "dictionary", "more than 0 bytes"),
-        ({}, "noise", "dictionary", "not for such values"),
+        ({"prefer": "speed"}, "noise", "dictionary", "not for such values"),
     ],
     ids=str,
 )

@@ -88,6 +88,7 @@ def test_metadata_that_ask_for_nonsense(tmp_path: Path, key: str, text: str, exp
         {"minichunk_values": 1000},
         {"minichunk_values": 65_536},
         {"minichunk_size": -1},
+        {"prefer": "both"},
     ],
     ids=str,
 )

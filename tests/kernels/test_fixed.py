@@ -261,7 +261,23 @@ def test_costs_are_what_the_encodings_take(values: list[int], bits: int) -> None
     assert rle_bytes >= sum(map(len, runs(column)))
 
 
-@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=80), st.integers(0, 90))
-def test_more_different_words_than_so_many(words: list[int], most: int) -> None:
-    data = as_bytes(np.array(words, "<u8").tobytes())
-    assert kernels.exceeds_distinct(data, most) == (len(set(words)) > most)
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=80),
+    st.integers(0, 90),
+    st.sampled_from([8, 16]),
+)
+def test_distinct_words_are_numbered_as_they_come(words: list[int], most: int, width: int) -> None:
+    data = as_bytes(b"".join(word.to_bytes(width, "little") for word in words))
+    known = list(dict.fromkeys(words))
+    found = kernels.distinct_words(data, width, most)
+    if len(known) > most:
+        assert found is None
+        return
+    assert found is not None
+    assert [known[index] for index in found[0]] == words
+    assert [words[place] for place in found[1]] == known
+
+
+def test_words_of_other_widths_are_refused() -> None:
+    with pytest.raises(ValueError, match="words of 4 bytes"):
+        kernels.distinct_words(as_bytes(bytes(8)), 4, 9)

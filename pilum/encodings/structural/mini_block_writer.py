@@ -22,6 +22,7 @@ from pilum import kernels
 from pilum.blocks import ValueBlock
 from pilum.encodings.base import Compressive, EncodedPage, layer_kinds
 from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.options import EncodingOptions
@@ -43,6 +44,9 @@ __all__ = [
 ]
 
 _MAX_SMALL_CHUNK = 32_768
+_COMPRESSED_CHUNK = 32_768
+"""Values that are compressed together become smaller if there are more of them."""
+
 _MAX_HEAD = 512
 """Bytes of a chunk's header and padding, and of the growth of incompressible values."""
 _DEFAULTS = EncodingOptions()
@@ -71,7 +75,7 @@ def encode_mini_block(
         max_visible=levels.max_visible,
         large=version.has_large_chunks,
         max_values=most_values(levels, options.minichunk_values),
-        target_bytes=_target_bytes(levels, version, options),
+        target_bytes=_target_bytes(values, levels, version, options),
         compression=compression,
     )
     try:
@@ -158,14 +162,23 @@ def _layout(found: _Description) -> pb.PageLayout:
     return pb.PageLayout(mini_block_layout=layout)
 
 
-def _target_bytes(levels: Levels, version: FileVersion, options: EncodingOptions) -> int | None:
+def _target_bytes(
+    values: Compressive, levels: Levels, version: FileVersion, options: EncodingOptions
+) -> int | None:
     """Return the target size of the values of a chunk in bytes; None for the default."""
     target = options.minichunk_size
+    if target is None and isinstance(values, General) and _gains_by_size(values):
+        target = _COMPRESSED_CHUNK
     if target is None or version.has_large_chunks:
         return target
     has_levels = levels.max_rep or levels.max_def
     room = _MAX_SMALL_CHUNK - _MAX_HEAD - (LEVEL_BYTES if has_levels else 0)
     return min(target, room)
+
+
+def _gains_by_size(values: General) -> bool:
+    """Return whether larger chunks become smaller; LZ4 passes over much of split streams."""
+    return values.scheme == "zstd" or isinstance(values.values, Flat)
 
 
 _GROUP = 1024

@@ -1,6 +1,7 @@
-//! Distinct strings, and strings as indices into these.
+//! Distinct strings or words, and values as indices into these.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
 
@@ -8,12 +9,12 @@ use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, signed};
 use crate::mini_block_writer::OffsetsIn;
 
-/// The distinct strings of an array.
+/// The distinct values of an array.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Distinct {
-    /// The index of each value among the distinct strings; 0 for nulls.
+    /// The index of each value among the distinct ones; 0 for nulls.
     pub indices: Vec<i32>,
-    /// The first position of each distinct string.
+    /// The first position of each distinct value.
     pub firsts: Vec<i64>,
 }
 
@@ -79,6 +80,88 @@ fn string<T: TryInto<usize>>(data: &[u8], start: T, end: T) -> Option<&[u8]> {
     data.get(start.try_into().ok()?..end.try_into().ok()?)
 }
 
+/// Finds the distinct words of 8 or 16 bytes, in the order of their first positions.
+///
+/// None if more than `most` of them are distinct.
+pub fn words(data: &[u8], width: usize, most: usize) -> Result<Option<Distinct>> {
+    match width {
+        8 => of_words(
+            data.as_chunks().0.iter().copied().map(u64::from_le_bytes),
+            most,
+        ),
+        16 => of_words(
+            data.as_chunks().0.iter().copied().map(u128::from_le_bytes),
+            most,
+        ),
+        _ => Err(Corrupt(format!("distinct words of {width} bytes"))),
+    }
+}
+
+const FIRST_SLOTS: usize = 1024;
+
+/// A word, and its index among the distinct ones.
+type Slot<T> = Option<(T, i32)>;
+
+fn of_words<T: Copy + Eq + Hash>(
+    words: impl ExactSizeIterator<Item = T>,
+    most: usize,
+) -> Result<Option<Distinct>> {
+    let state = RandomState::default();
+    let mut slots: Vec<Slot<T>> = vec![None; FIRST_SLOTS];
+    let mut found = Distinct {
+        indices: Vec::with_capacity(words.len()),
+        firsts: Vec::new(),
+    };
+    for (place, word) in words.enumerate() {
+        let next = found.firsts.len();
+        let index = match slot(&mut slots, &state, word) {
+            Some(Some((_, index))) => *index,
+            Some(free) => {
+                if next == most {
+                    return Ok(None);
+                }
+                let index = i32::try_from(next)
+                    .map_err(|_| Corrupt("more than 2^31 different words".into()))?;
+                *free = Some((word, index));
+                found.firsts.push(signed(place, "word")?);
+                if 2 * found.firsts.len() > slots.len() {
+                    slots = grown(&slots, &state);
+                }
+                index
+            }
+            None => return Err(Corrupt("a table of words is full".into())),
+        };
+        found.indices.push(index);
+    }
+    Ok(Some(found))
+}
+
+/// Returns the slot that contains a word, or the free one for it; there always is a free one.
+fn slot<'a, T: Copy + Eq + Hash>(
+    slots: &'a mut [Slot<T>],
+    state: &RandomState,
+    word: T,
+) -> Option<&'a mut Slot<T>> {
+    let most = slots.len().checked_sub(1)?;
+    let [a, b, c, d, ..] = state.hash_one(word).to_be_bytes();
+    let mut at = u32::from_be_bytes([a, b, c, d]) as usize & most;
+    while matches!(slots.get(at), Some(Some((other, _))) if *other != word) {
+        at = (at + 1) & most;
+    }
+    slots.get_mut(at)
+}
+
+/// Returns a table of twice as many slots with the same words.
+fn grown<T: Copy + Eq + Hash>(slots: &[Slot<T>], state: &RandomState) -> Vec<Slot<T>> {
+    let mut larger = vec![None; 2 * slots.len()];
+    for known in slots.iter().flatten() {
+        if let Some(free) = slot(&mut larger, state, known.0) {
+            *free = Some(*known);
+        }
+    }
+    larger
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -116,5 +199,35 @@ mod tests {
         assert!(strings(OffsetsIn::Small(&[-1, 0]), b"ab", None, 9).is_err());
         let none = strings(OffsetsIn::Small(&[]), b"", None, 0).unwrap();
         assert_eq!(none, Some(Distinct::default()));
+    }
+
+    #[test]
+    fn words_are_numbered_in_tables_that_grow() {
+        let numbers: Vec<u64> = (0..9000).map(|i| i * i % 5003).collect();
+        let mut firsts: Vec<u64> = Vec::new();
+        let mut expected = Distinct::default();
+        for (place, &number) in numbers.iter().enumerate() {
+            let index = firsts.iter().position(|&n| n == number).unwrap_or_else(|| {
+                firsts.push(number);
+                expected.firsts.push(i64::try_from(place).unwrap());
+                firsts.len() - 1
+            });
+            expected.indices.push(i32::try_from(index).unwrap());
+        }
+        let count = firsts.len();
+        let narrow: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let wide: Vec<u8> = numbers
+            .iter()
+            .flat_map(|&n| u128::from(n).to_le_bytes())
+            .collect();
+        for (data, width) in [(narrow, 8), (wide, 16)] {
+            assert_eq!(
+                words(&data, width, count).unwrap().as_ref(),
+                Some(&expected)
+            );
+            assert_eq!(words(&data, width, count - 1).unwrap(), None);
+        }
+        assert_eq!(words(&[], 8, 0).unwrap(), Some(Distinct::default()));
+        assert!(words(&[], 4, 0).is_err());
     }
 }

@@ -10,9 +10,6 @@ pub struct FixedCosts {
     pub inline_bitpacking_bytes: usize,
 }
 
-/// An odd factor with bits all over the word, so that products differ in their upper half.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-
 /// Most values of one run-length encoded chunk.
 pub const RLE_CHUNK: usize = 4096;
 
@@ -65,39 +62,6 @@ pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
     .map(|changes| changes + usize::from(!data.is_empty()))
 }
 
-/// Whether more than `most` of some words of 64 bits are distinct; meant for a few thousand.
-pub fn exceeds_distinct(data: &[u8], most: usize) -> bool {
-    let (words, _) = data.as_chunks::<8>();
-    let size = (2 * words.len().min(most) + 2).next_power_of_two();
-    let mut seen: Vec<Option<u64>> = vec![None; size];
-    let mut count = 0;
-    for word in words.iter().copied().map(u64::from_le_bytes) {
-        count += usize::from(insert(&mut seen, word));
-        if count > most {
-            return true;
-        }
-    }
-    false
-}
-
-/// Inserts a word into a table with free slots and a power-of-two size; returns whether it is new.
-fn insert(seen: &mut [Option<u64>], word: u64) -> bool {
-    let mixed = word.wrapping_mul(SPREAD);
-    let [.., a, b, c, d] = (mixed >> 32).to_be_bytes();
-    let mut at = u32::from_be_bytes([a, b, c, d]) as usize;
-    loop {
-        at &= seen.len() - 1;
-        match seen.get_mut(at) {
-            Some(Some(found)) if *found != word => at += 1,
-            Some(slot @ None) => {
-                *slot = Some(word);
-                return true;
-            }
-            _ => return false,
-        }
-    }
-}
-
 fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
     let [_, following @ ..] = values else {
         return 0;
@@ -132,16 +96,6 @@ fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn distinct_words() {
-        let data: Vec<u8> = (0..300u64).flat_map(|i| (i % 70).to_le_bytes()).collect();
-        assert!(exceeds_distinct(&data, 69));
-        assert!(!exceeds_distinct(&data, 70));
-        assert!(!exceeds_distinct(&data, 300));
-        assert!(!exceeds_distinct(&[], 0));
-        assert!(exceeds_distinct(&[1; 8], 0));
-    }
 
     #[test]
     fn runs_go_on_across_chunks() {

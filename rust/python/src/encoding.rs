@@ -267,12 +267,26 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
         .map_err(impossible)
 }
 
-/// Whether more than `most` of some words of 64 bits are distinct.
+/// The index of each word of 8 or 16 bytes among the distinct ones, and the first position of each
+/// of these; None if there are more than `most`.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
-pub fn exceeds_distinct(py: Python<'_>, data: Bytes<'_>, most: usize) -> PyResult<bool> {
+pub fn distinct_words<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    width: usize,
+    most: usize,
+) -> PyResult<Option<(Made<'py, i32>, Made<'py, i64>)>> {
     let data = slice(&data)?;
-    Ok(py.detach(|| statistics::exceeds_distinct(data, most)))
+    let found = py
+        .detach(|| distinct::words(data, width, most))
+        .map_err(impossible)?;
+    Ok(found.map(|found| {
+        (
+            found.indices.into_pyarray(py),
+            found.firsts.into_pyarray(py),
+        )
+    }))
 }
 
 /// The index of each string among the distinct ones, and the first position of each of these; None

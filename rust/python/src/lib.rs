@@ -40,7 +40,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::encoding::{
         FullZipWriter, compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
-        encode_levels, exceeds_distinct, fixed_costs, fixed_costs_each, most_entries, pack_block,
+        distinct_words, encode_levels, fixed_costs, fixed_costs_each, most_entries, pack_block,
         ravel, shown_offsets,
     };
     #[pymodule_export]
