@@ -42,11 +42,15 @@ class Query:
         name: As in the report.
         ask: Given the module and the dataset, returns the rows.
         is_cold: Whether each answer opens the dataset again, without caches.
+        sql: The same for DuckDB; empty if it is not asked.
+        words: The same for tantivy; empty if it is not asked.
     """
 
     name: str
     ask: Callable[[Any, Any], pa.Table]
     is_cold: bool = False
+    sql: str = ""
+    words: str = ""
 
 
 def numbers(num_rows: int) -> pa.Table:
@@ -91,23 +95,30 @@ BUILDS = (
 )
 
 
-def _filtered(filter: str, **scan: Any) -> Callable[[Any, Any], pa.Table]:
-    columns = scan.pop("columns", ["key", "value"])
-    return lambda _, dataset: dataset.to_table(filter=filter, columns=columns, **scan)
+def _lookup(name: str, filter: str, *, is_cold: bool = False) -> Query:
+    sql = "" if is_cold else f"SELECT key, value FROM numbers WHERE {filter}"
+    columns = ["key", "value"]
+    return Query(
+        name, lambda _, dataset: dataset.to_table(filter=filter, columns=columns), is_cold, sql
+    )
 
 
 _MANY = ", ".join(str(number * 97 % 100_000) for number in range(100))
 
 LOOKUPS = (
-    Query("BTREE, one key", _filtered("key = 77777")),
-    Query("BTREE, one key, cold", _filtered("key = 77777"), is_cold=True),
-    Query("BTREE, 100 keys", _filtered(f"key IN ({_MANY})")),
-    Query("BTREE, range of 1,000", _filtered("key >= 50000 AND key < 51000")),
-    Query("BITMAP, rare value", _filtered("few = 9001")),
-    Query("BITMAP, count of a rare value", lambda _, ds: _count(ds, "few = 77")),
-    Query("LABEL_LIST, one label", _filtered("array_has_any(labels, ['label 4321'])")),
-    Query("NGRAM, contains", _filtered("contains(name, 'item 12d6')")),
-    Query("ZONEMAP and BTREE", _filtered("key = 77777 AND value > -10")),
+    _lookup("BTREE, one key", "key = 77777"),
+    _lookup("BTREE, one key, cold", "key = 77777", is_cold=True),
+    _lookup("BTREE, 100 keys", f"key IN ({_MANY})"),
+    _lookup("BTREE, range of 1,000", "key >= 50000 AND key < 51000"),
+    _lookup("BITMAP, rare value", "few = 9001"),
+    Query(
+        "BITMAP, count of a rare value",
+        lambda _, ds: _count(ds, "few = 77"),
+        sql="SELECT count(*) AS count FROM numbers WHERE few = 77",
+    ),
+    _lookup("LABEL_LIST, one label", "array_has_any(labels, ['label 4321'])"),
+    _lookup("NGRAM, contains", "contains(name, 'item 12d6')"),
+    _lookup("ZONEMAP and BTREE", "key = 77777 AND value > -10"),
 )
 
 
@@ -122,14 +133,27 @@ def _top(make: Callable[[Any], Any]) -> Callable[[Any, Any], pa.Table]:
 
 
 TEXT_QUERIES = (
-    Query("text, 1 word", _top(lambda query: query.MatchQuery("w3e8", "text"))),
-    Query("text, 2 words", _top(lambda query: query.MatchQuery("w64 w1f4", "text"))),
-    Query("text, 5 words", _top(lambda query: query.MatchQuery("w5 w32 wc8 w3e8 w7d0", "text"))),
+    Query("text, 1 word", _top(lambda query: query.MatchQuery("w3e8", "text")), words="w3e8"),
+    Query(
+        "text, 2 words",
+        _top(lambda query: query.MatchQuery("w64 w1f4", "text")),
+        words="w64 w1f4",
+    ),
+    Query(
+        "text, 5 words",
+        _top(lambda query: query.MatchQuery("w5 w32 wc8 w3e8 w7d0", "text")),
+        words="w5 w32 wc8 w3e8 w7d0",
+    ),
     Query(
         "text, 2 words, both",
         _top(
             lambda query: query.MatchQuery("w14 w64", "text", operator=query.FullTextOperator.AND)
         ),
+        words="+w14 +w64",
     ),
-    Query("text, phrase", _top(lambda query: query.PhraseQuery("w2 w5", "text"))),
+    Query(
+        "text, phrase",
+        _top(lambda query: query.PhraseQuery("w2 w5", "text")),
+        words='"w2 w5"',
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.indices.build import built_elsewhere
 from bench.indices.cases import Build, Query
+from bench.indices.peers import Peer
 from bench.questions.base import timed
 
-__all__ = ["Figure", "answer_all", "build_all", "merge_all"]
+__all__ = ["OWN", "REFERENCE", "Figure", "answer_all", "build_all", "merge_all"]
 
-LIBRARIES = {"pilum": ("pilum", "pilum.query"), "pylance": ("lance", "lance.query")}
+OWN, REFERENCE = "pilum", "pylance"
+LIBRARIES = {OWN: ("pilum", "pilum.query"), REFERENCE: ("lance", "lance.query")}
 _SECONDS = 2.0
+_BUILD_SECONDS = 20.0
+_MAX_BUILDS = 3
 
 
 @dataclass(slots=True)
@@ -28,41 +33,53 @@ class Figure:
     Attributes:
         name: As in the report.
         samples: Seconds by library.
+        peak_bytes: The most memory of each library's process, for builds.
         problem: Why there is no figure; empty if there is one.
     """
 
     name: str
     samples: dict[str, list[float]] = field(default_factory=dict)
+    peak_bytes: dict[str, int] = field(default_factory=dict)
     problem: str = ""
 
     def median(self, library: str) -> float:
         """Return the median of the seconds."""
         return median(self.samples[library])
 
+    @property
+    def others(self) -> list[str]:
+        """The peers beside the reference."""
+        return [name for name in self.samples if name not in LIBRARIES]
+
 
 def build_all(root: Path, table: pa.Table, builds: Sequence[Build]) -> list[Figure]:
-    """Write the table once for each library and build its indices."""
-    figures = []
+    """Write the table once for each library and build its indices, each in a new process."""
     rows_per_file = max(table.num_rows // 2, 1)
     for name, (module, _) in LIBRARIES.items():
         lance = importlib.import_module(module)
         lance.write_dataset(table, str(root / name), max_rows_per_file=rows_per_file)
-    for build in builds:
-        figure = Figure(build.name)
+    return [_build(root, build) for build in builds]
+
+
+def _build(root: Path, build: Build) -> Figure:
+    figure = Figure(build.name, {name: [] for name in LIBRARIES})
+    spent = 0.0
+    for _ in range(_MAX_BUILDS):
         for name, (module, _) in LIBRARIES.items():
-            dataset = importlib.import_module(module).dataset(str(root / name))
-            work = dataset.create_scalar_index
-            arguments = (build.column, build.kind)
-            seconds, _ = timed(lambda: work(*arguments, **build.options))  # noqa: B023 - called now
-            figure.samples[name] = [seconds]
-        figures.append(figure)
-    return figures
+            built = built_elsewhere(module, root / name, build)
+            figure.samples[name].append(built.seconds)
+            peak = max(built.peak_bytes, figure.peak_bytes.get(name, 0))
+            figure.peak_bytes[name] = peak
+            spent += built.seconds
+        if spent > _BUILD_SECONDS:
+            break
+    return figure
 
 
-def answer_all(root: Path, queries: Sequence[Query]) -> list[Figure]:
+def answer_all(root: Path, queries: Sequence[Query], peer: Peer | None) -> list[Figure]:
     """Compare the answers of the libraries, then time them in turns."""
     opened = {name: _open(root, name) for name in LIBRARIES}
-    return [_answer(root, query, opened) for query in queries]
+    return [_answer(root, query, opened, peer) for query in queries]
 
 
 def _open(root: Path, name: str) -> Any:
@@ -70,22 +87,34 @@ def _open(root: Path, name: str) -> Any:
     return lance.dataset(str(root / name), session=lance.Session())
 
 
-def _answer(root: Path, query: Query, opened: dict[str, Any]) -> Figure:
-    figure = Figure(query.name, {name: [] for name in LIBRARIES})
-    modules = {name: importlib.import_module(found[1]) for name, found in LIBRARIES.items()}
-    answers = {name: query.ask(modules[name], opened[name]) for name in LIBRARIES}
-    if not _are_equal(*answers.values()):
+def _answer(root: Path, query: Query, opened: dict[str, Any], peer: Peer | None) -> Figure:
+    asked: dict[str, Callable[[], Any]] = {}
+    for name, (_, module) in LIBRARIES.items():
+        asked[name] = _own(root, query, name, opened[name], importlib.import_module(module))
+    answers = [one() for one in asked.values()]
+    other = peer[1](query) if peer else None
+    if peer and other:
+        asked[peer[0]] = other
+        answers += [] if query.words else [other()]  # tantivy rounds lengths for its scores
+    figure = Figure(query.name, {name: [] for name in asked})
+    if not all(_are_equal(answers[0], one) for one in answers[1:]):
         figure.problem = "the answers differ"
         return figure
-    names, spent, turn = list(LIBRARIES), 0.0, 0
+    names, spent, turn = list(asked), 0.0, 0
     while turn < 5 or (spent < _SECONDS and turn < 1000):
-        for name in names[turn % 2 :] + names[: turn % 2]:
-            dataset = _open(root, name) if query.is_cold else opened[name]
-            seconds, _ = timed(lambda: query.ask(modules[name], dataset))  # noqa: B023 - called now
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            seconds, _ = timed(asked[name])
             figure.samples[name].append(seconds)
             spent += seconds
         turn += 1
     return figure
+
+
+def _own(root: Path, query: Query, name: str, opened: Any, module: Any) -> Callable[[], Any]:
+    if query.is_cold:
+        return lambda: query.ask(module, _open(root, name))
+    return lambda: query.ask(module, opened)
 
 
 def _are_equal(one: pa.Table, other: pa.Table) -> bool:
@@ -98,20 +127,24 @@ def _are_equal(one: pa.Table, other: pa.Table) -> bool:
 
 
 def merge_all(root: Path, table: pa.Table, num_rows: int) -> Figure:
-    """Time a merge by a key, with and without an index on it."""
+    """Time merges by a key with an index on it, and without; both are samples of this library."""
     import pilum
 
     random = np.random.default_rng(9)
     keys = random.choice(table.num_rows, num_rows, replace=False)
     source = pa.table({"key": pa.array(keys), "value": pa.array(random.normal(size=num_rows))})
     figure = Figure(f"merge of {num_rows:,} rows by key, with index and without")
-    for name, has_index in (("pilum", True), ("pylance", False)):
-        path = root / f"merge {has_index}"
+    for name in (OWN, REFERENCE):
+        path = root / f"merge {name}"
         dataset = pilum.write_dataset(table.select(["key", "value"]), str(path))
-        if has_index:
+        if name == OWN:
             dataset.create_scalar_index("key", "BTREE")
-        builder = pilum.dataset(str(path)).merge_insert("key").when_matched_update_all()
-        seconds, result = timed(lambda: builder.execute(source))  # noqa: B023 - called now
-        assert result["num_updated_rows"] == num_rows
-        figure.samples[name] = [seconds]
+        version = dataset.version
+        figure.samples[name] = []
+        for _ in range(_MAX_BUILDS):
+            pilum.dataset(str(path), version=version).restore()
+            builder = pilum.dataset(str(path)).merge_insert("key").when_matched_update_all()
+            seconds, result = timed(lambda: builder.execute(source))  # noqa: B023 - called now
+            assert result["num_updated_rows"] == num_rows
+            figure.samples[name].append(seconds)
     return figure

@@ -1,7 +1,8 @@
 """Bound filters: the columns that they read, and a mask per batch.
 
 Filters are SQL, evaluated by `pilum.expressions.evaluate`, or `pyarrow.compute.Expression`s, which
-Arrow evaluates with its own semantics. Arrow has no way to list the columns of an expression. It
+Arrow evaluates with its own semantics; `pilum.expressions.arrow_nodes` says which parts of them
+indices and zone maps can answer. Arrow has no way to list the columns of an expression. It
 can only report whether an expression binds to a schema, so a column is needed if the expression
 does not bind without it. Expressions that name columns by position read all of them.
 """
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
-from pilum.expressions.nodes import Cast, Column, Constant, Expression
+from pilum.expressions.nodes import Cast, Column, Constant, Expression, Opaque
 from pilum.expressions.prune import Zones, may_match
 from pilum.expressions.types import FALSE
 
@@ -40,6 +41,11 @@ class BoundFilter(ABC):
     """
 
     columns: tuple[str, ...]
+
+    @property
+    def implied(self) -> Expression:
+        """A bound expression that is true wherever the filter is, for indices and zone maps."""
+        return Opaque()
 
     @abstractmethod
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -79,6 +85,11 @@ class SqlFilter(BoundFilter):
 
     node: Expression
     is_lasting: bool = True
+
+    @property
+    def implied(self) -> Expression:
+        """See `BoundFilter.implied`."""
+        return self.node
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""
@@ -128,9 +139,16 @@ class ArrowFilter(BoundFilter):
 
     Attributes:
         expression: The expression that the user passed.
+        node: What is known of it; see `implied`.
     """
 
     expression: pc.Expression
+    node: Expression
+
+    @property
+    def implied(self) -> Expression:
+        """See `BoundFilter.implied`."""
+        return self.node
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""
@@ -143,6 +161,12 @@ class ArrowFilter(BoundFilter):
         except pa.ArrowException as error:
             raise FilterError(f"cannot evaluate the filter {self.expression}: {error}") from error
         return pc.fill_null(found.column(0).combine_chunks(), FALSE)
+
+    def may_match(
+        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+    ) -> NDArray[np.bool_]:
+        """See `BoundFilter.may_match`."""
+        return may_match(self.node, zones, num_zones)
 
 
 def bind_arrow(expression: pc.Expression, schema: pa.Schema) -> ArrowFilter:
@@ -161,7 +185,9 @@ def bind_arrow(expression: pc.Expression, schema: pa.Schema) -> ArrowFilter:
         raise FilterError(f"the filter {expression} does not bind: {error}") from error
     if result != pa.bool_():
         raise FilterError(f"the filter {expression} is of type {result}, not boolean")
-    return ArrowFilter(_needed(expression, schema), expression)
+    from pilum.expressions.arrow_nodes import implied_by  # few filters need it
+
+    return ArrowFilter(_needed(expression, schema), expression, implied_by(expression, schema))
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ __all__ = [
     "LiteralValue",
     "Negative",
     "Not",
+    "Opaque",
     "Or",
     "references",
     "walk",
@@ -192,6 +193,11 @@ class Call(Expression):
 
     name: str
     arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Expression):
+    """A part of a filter that only Arrow evaluates; it may be true, false or null for any row."""
 
 
 def walk(node: Expression) -> Iterator[Expression]:

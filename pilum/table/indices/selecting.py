@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.expressions.filter import BoundFilter, SqlFilter
+from pilum.expressions.nodes import Opaque
 from pilum.table.indices.conditions import (
     AllOf,
     AnyOf,
@@ -88,20 +89,20 @@ def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | N
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
     filter = options.filter
-    if not isinstance(filter, SqlFilter):
+    if filter is None or isinstance(filter.implied, Opaque):
         return None
     key = plan_of, id(filter), use, options.fragment_ids, options.limit, options.offset
-    known: tuple[SqlFilter, list[Plan | None]] | None = snapshot.prepared.get(key)
+    known: tuple[BoundFilter, list[Plan | None]] | None = snapshot.prepared.get(key)
     is_known = known is not None and known[0] is filter  # the entry keeps the filter and its id
     if known is not None and is_known and known[1]:
         return known[1][0]
     planner = _Planner(snapshot, use)
-    plan = planner.plan(condition_of(filter.node))
+    plan = planner.plan(condition_of(filter.implied))
     if plan is not None and not plan.covered:
         plan = None
     if plan is not None and not use.only_covered:
         plan = plan if _is_worth_it(snapshot, options, filter, plan, use) else None
-    if planner.is_lasting and filter.is_lasting:
+    if planner.is_lasting and isinstance(filter, SqlFilter) and filter.is_lasting:
         snapshot.prepared.put(key, (filter, [plan] if is_known else []), 1)
     return plan
 
