@@ -1,0 +1,122 @@
+"""What an operation costs: calls, requests and bytes. Times differ, these numbers do not.
+
+A bound is about a tenth above what was counted. Raise one only for a reason that is worth more than
+the calls, which are most of what an operation on few rows costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from python_calls import num_calls
+
+import pilum
+from pilum.storage.base import IOStats
+
+_ROWS = 40_000
+_ONE = pa.table({"a": [1]})
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory: pytest.TempPathFactory) -> str:
+    random = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "number": random.integers(0, 1 << 60, _ROWS),
+            "code": pa.array(random.integers(0, 1000, _ROWS, dtype=np.int32)),
+            "city": pa.array(["Bern", "Oslo", "Rome"]).take(pa.array(np.arange(_ROWS) % 3)),
+            "text": [f"{i} and more" for i in range(_ROWS)],
+        }
+    )
+    uri = str(tmp_path_factory.mktemp("effort") / "table.lance")
+    pilum.write_dataset(table, uri)
+    return uri
+
+
+@pytest.fixture
+def dataset(location: str) -> pilum.LanceDataset:
+    """Open the table with caches of its own."""
+    return pilum.dataset(location, session=pilum.Session())
+
+
+def _of_second(dataset: pilum.LanceDataset, work: Callable[[], object]) -> tuple[int, IOStats]:
+    """Return calls, requests and bytes once a first run has filled the caches."""
+    work()
+    dataset.io_stats_incremental()
+    return num_calls(work), dataset.io_stats_incremental()
+
+
+@pytest.mark.parametrize(
+    ("columns", "most_calls", "most_requests", "most_bytes"),
+    [(None, 260, 3, 30_000), (["number"], 135, 1, 8_500), (["city"], 140, 1, 500)],
+    ids=str,
+)
+def test_a_take_of_one_row(
+    dataset: pilum.LanceDataset,
+    columns: list[str] | None,
+    most_calls: int,
+    most_requests: int,
+    most_bytes: int,
+) -> None:
+    calls, cost = _of_second(dataset, lambda: dataset.take([777], columns=columns))
+    assert calls <= most_calls
+    assert cost.read_iops <= most_requests
+    assert cost.read_bytes <= most_bytes
+
+
+@pytest.mark.parametrize(
+    ("condition", "most_calls", "most_requests", "most_bytes"),
+    [
+        ("code < 500", 155, 1, 57_000),
+        ("city = 'Oslo'", 152, 1, 12_500),
+        ("text LIKE '%7%' AND code IN (1, 2)", 175, 2, 400_000),
+    ],
+    ids=str,
+)
+def test_a_filtered_count(
+    dataset: pilum.LanceDataset,
+    condition: str,
+    most_calls: int,
+    most_requests: int,
+    most_bytes: int,
+) -> None:
+    calls, cost = _of_second(dataset, lambda: dataset.count_rows(condition))
+    assert calls <= most_calls
+    assert cost.read_iops <= most_requests
+    assert cost.read_bytes <= most_bytes
+
+
+def test_rows_of_a_filter_are_read_without_the_other_columns(dataset: pilum.LanceDataset) -> None:
+    calls, cost = _of_second(
+        dataset, lambda: dataset.to_table(filter="code = 500", columns=["number"])
+    )
+    assert calls <= 280
+    assert cost.read_iops <= 2
+    assert cost.read_bytes <= 345_000
+
+
+def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> None:
+    calls, cost = _of_second(dataset, dataset.to_table)
+    assert calls <= 162
+    assert cost.read_iops <= 1
+    calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=pilum.Session()).schema)
+    assert calls <= 125
+
+
+def test_an_append_does_little_for_each_fragment_that_exists(tmp_path: Path) -> None:
+    calls = {}
+    for number in (100, 10_000):
+        path = tmp_path / str(number)
+        [fragment] = pilum.write_dataset(_ONE, path).get_fragments()
+        more = pilum.LanceOperation.Append([fragment.metadata] * (number - 1))
+        pilum.LanceDataset.commit(path, more, read_version=1)
+        pilum.write_dataset(_ONE, path, mode="append")  # imports what an append needs
+        calls[number] = num_calls(partial(pilum.write_dataset, _ONE, path, mode="append"))
+        assert len(pilum.dataset(path).get_fragments()) == number + 2
+    assert calls[100] <= 820
+    assert calls[10_000] - calls[100] <= 10_000  # steps of a generator
