@@ -12,8 +12,8 @@ from pilum.cli.outcome import Exit
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.errors import CorruptFileError
 from pilum.table.upkeep.repair import RepairPlan, plan_repair, restore_whole, set_aside
+from pilum.table.versions.commit_handler import open_table
 from pilum.table.versions.history import list_versions, newest_sound
-from pilum.table.versions.open import open_table
 
 __all__ = ["cleanup", "compact", "info", "repair", "verify", "versions"]
 

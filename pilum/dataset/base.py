@@ -42,11 +42,12 @@ from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_INTERVAL, clean_up_if_d
 from pilum.table.versions.commit_handler import (
     CommitHandler,
     CommitLock,
+    handler_named,
     handler_of,
     latest_manifest,
+    open_table,
 )
 from pilum.table.versions.history import Line, uri_of_line
-from pilum.table.versions.open import handler_named, open_table
 
 __all__ = [
     "DatasetBase",

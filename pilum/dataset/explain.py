@@ -31,7 +31,7 @@ from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.open import Location, open_store
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.align import align, new_schema
 
 __all__ = ["DataStatistics", "Explanation", "FieldStatistics", "LanceStats", "explain"]

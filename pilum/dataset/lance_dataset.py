@@ -26,8 +26,7 @@ from pilum.table.model.names import NamingScheme
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference
-from pilum.table.versions.commit_handler import CommitHandler, CommitLock
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import CommitHandler, CommitLock, open_table
 
 __all__ = ["LanceDataset", "dataset", "write_dataset"]
 

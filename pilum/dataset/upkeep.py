@@ -25,7 +25,7 @@ from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import own_store
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 # The implementations are imported with the first use: most processes never need them.
 if TYPE_CHECKING:

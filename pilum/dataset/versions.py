@@ -30,7 +30,7 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import branches, clone
 from pilum.table.refs.clone import CopyProgress
 from pilum.table.refs.references import Reference, locate
-from pilum.table.versions.commit_handler import latest_manifest, list_manifests
+from pilum.table.versions.commit_handler import latest_manifest, list_manifests, open_table
 from pilum.table.versions.history import (
     VersionInfo,
     describe_version,
@@ -38,7 +38,6 @@ from pilum.table.versions.history import (
     manifest_place,
     migrate_to_v2_names,
 )
-from pilum.table.versions.open import open_table
 
 __all__ = ["Version", "VersionRef", "Versions", "moment", "snapshot_at"]
 

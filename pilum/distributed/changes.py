@@ -25,7 +25,7 @@ from pilum.table.read.json_columns import text_batches
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 __all__ = [
     "CHANGE_TYPE",

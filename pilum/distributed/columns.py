@@ -39,7 +39,7 @@ from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import clean_up_if_due
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 __all__ = ["ColumnValues", "compute_columns"]
 

@@ -24,9 +24,8 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, VersionNotFound
 from pilum.format.schema import Field
 from pilum.table.change_feed import Mark, Piece, Step, added_step, changed_step, whole_step
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.commit_handler import list_manifests, open_table
 from pilum.table.versions.history import describe_version
-from pilum.table.versions.open import open_table
 
 __all__ = [
     "BEGINNING",

@@ -28,8 +28,7 @@ from pilum.table.changes.schema_changes import with_missing_columns
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import IfCreated
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import TableStore
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import TableStore, open_table
 from pilum.table.write.align import new_schema
 from pilum.table.write.blob_inputs import schema_with_blobs_v2
 from pilum.table.write.forms import plain_schema

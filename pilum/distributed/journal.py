@@ -23,7 +23,7 @@ from pilum.distributed.column_files import ColumnFile
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 __all__ = ["JOBS_FOLDER", "Journal"]
 

@@ -17,7 +17,7 @@ from pilum.distributed.jobs import Attempt, WriteJob
 from pilum.errors import NotFoundError
 from pilum.storage.base import Store
 from pilum.table.model.names import DATA_FOLDER, data_path
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.sidecars import discard_file
 
 __all__ = ["leave_tombstone", "sweep", "sweep_attempts", "was_given_up"]

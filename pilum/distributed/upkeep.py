@@ -31,7 +31,7 @@ from pilum.table.read.column_statistics import ColumnSummary, summarize
 from pilum.table.upkeep.faults import Fault, VerifyReport
 from pilum.table.upkeep.verify import decode_fragment
 from pilum.table.upkeep.verify import verify as check
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 __all__ = [
     "ColumnStatistics",

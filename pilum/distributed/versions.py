@@ -25,8 +25,8 @@ from pilum.table.read.json_columns import text_schema
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference, locate
+from pilum.table.versions.commit_handler import open_table
 from pilum.table.versions.history import Line, uri_of_line
-from pilum.table.versions.open import open_table
 from pilum.table.write.forms import plain_schema
 
 __all__ = ["TableVersion", "branch_uri", "find_version"]

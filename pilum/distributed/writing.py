@@ -29,7 +29,7 @@ from pilum.table.commit.transaction import Transaction, find_commit
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import clean_up_if_due
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.align import align
 from pilum.table.write.blob_inputs import with_blobs_v2
 from pilum.table.write.sidecars import discard_file

@@ -22,8 +22,7 @@ from concurrency.seen import seen
 import pilum
 from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import data_path, transaction_path
-from pilum.table.versions.commit_handler import list_manifests
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import list_manifests, open_table
 
 SAMPLE = 4
 

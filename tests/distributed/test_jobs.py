@@ -22,8 +22,7 @@ from pilum.errors import (
 )
 from pilum.format.version import FileVersion
 from pilum.table.model.names import NamingScheme
-from pilum.table.versions.commit_handler import handler_of
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import handler_of, open_table
 from pilum.table.write.forms import plain_schema
 
 

@@ -15,7 +15,7 @@ import pilum
 from pilum.cli.main import main
 from pilum.errors import CommitConflictError, CorruptFileError, InvalidInputError
 from pilum.table.upkeep.repair import plan_repair, restore_whole, set_aside
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import open_table
 
 
 def newest_manifest(root: Path) -> Path:

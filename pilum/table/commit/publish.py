@@ -63,7 +63,13 @@ from pilum.table.commit.transaction import (
 from pilum.table.model.base_paths import data_file_place, with_bases
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.manifest_file import encode_manifest_file, is_inlined, load_named
+from pilum.table.model.manifest_file import (
+    encode_manifest_file,
+    is_inlined,
+    keep_version,
+    load_named,
+    replace_copies,
+)
 from pilum.table.model.names import (
     DETACHED_BIT,
     HINT_PATH,
@@ -75,10 +81,8 @@ from pilum.table.model.names import (
 from pilum.table.versions.commit_handler import (
     ConditionalPut,
     handler_of,
-    keep_version,
     latest_manifest,
     list_manifests,
-    replace_copies,
 )
 from pilum.table.versions.history import load_version, newest_sound, no_table
 from pilum.table.write.sidecars import discard_file

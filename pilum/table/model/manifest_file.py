@@ -1,4 +1,4 @@
-"""The manifest file: the manifest, the sections that it refers to, and the footer.
+"""Manifest files: how they are found in their folder, and what they consist of.
 
     values of dictionaries       in legacy tables that have any, see `dictionaries.py`
     u32 length, IndexSection     if the table has indices
@@ -8,34 +8,64 @@
     u16 major, u16 minor, "LANC"
 
 All integers are little-endian. Readers rely on offsets, not on the order of the sections; old files
-begin with other bytes. Source: docs/format/table.md, "Manifest file".
+begin with other bytes.
+
+Manifests are listed by reading as few names as possible. Names of the V2 scheme sort newest first.
+In a store that lists in order, the first name is therefore the newest version, however many there
+are, and the versions since a given one come first:
+
+    18446744073709551612.manifest   version 3    ◀ the newest
+    18446744073709551613.manifest   version 2    ◀ already known: stop here
+    18446744073709551614.manifest   version 1
+
+The oldest writers keep a copy of the newest manifest at the root of the table (`_latest.manifest`,
+in the first tables `latest.manifest`). If there is no history, the copy is the table: a table of
+one version. A commit to such a table first stores the copy as the version that it is, then commits,
+then replaces the copy. The old documents require this, so that old readers see the new version. If
+there is no copy, none is created. Source: docs/format/table.md, "Manifest file", "Files" and
+"Commit protocol".
 """
 
 from __future__ import annotations
 
 import struct
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
 from typing import Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
-from pilum.storage.base import Ranges, Source, Store
+from pilum.storage.base import Ranges, Source, Store, prefetch, write_object
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.model.fragments import StoredFragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import ManifestName
+from pilum.table.model.names import (
+    LATEST_PATHS,
+    VERSIONS_FOLDER,
+    ManifestName,
+    NamingScheme,
+    manifest_names,
+    newest_manifest_name,
+)
 
 __all__ = [
     "decode_message",
     "encode_manifest_file",
+    "exists",
     "is_inlined",
+    "keep_version",
+    "listed_manifests",
     "load_files_and_indices",
     "load_manifest",
     "load_manifest_and_transaction",
     "load_message",
     "load_named",
+    "newest_listed_manifest",
+    "remove_copies",
+    "replace_copies",
 ]
 
 _MAGIC = b"LANC"
@@ -227,3 +257,80 @@ class _ManifestFile:
 
 def _with_length(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
+
+
+def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
+    """Return the versions in the folder of versions, oldest first.
+
+    Versions before `since` may be omitted. CorruptFileError is raised if two naming schemes are
+    mixed.
+    """
+    names: Iterable[str] = store.names(VERSIONS_FOLDER)
+    if store.lists_in_order:
+        names = _until(names, since)
+    found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}", since)
+    if not found and (latest := _latest_file(store)):
+        found = [latest]
+    return found
+
+
+def newest_listed_manifest(store: Store) -> ManifestName | None:
+    """Return the newest version in the folder of versions, None if there is no table."""
+    if store.lists_in_order:
+        parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
+        first = next(filter(None, parsed), None)
+        if first is None:
+            return _latest_file(store)
+        if first.scheme is NamingScheme.V2:
+            return first
+    names = store.names(VERSIONS_FOLDER)
+    return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or _latest_file(store)
+
+
+def _until(names: Iterable[str], version: int) -> Iterator[str]:
+    """Yield sorted names up to the first with this version number, or a lower one."""
+    for text in names:
+        yield text
+        name = ManifestName.parse(text)
+        if name is not None and name.scheme is NamingScheme.V2 and name.version <= version:
+            return
+
+
+def _latest_file(store: Store) -> ManifestName | None:
+    """Return the copy as a version; None if there is none."""
+    tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
+    return next(filter(None, prefetch(store, tasks)), None)
+
+
+def _copy(store: Store, path: str) -> ManifestName | None:
+    with suppress(NotFoundError):
+        return ManifestName(load_message(store, path).version, path, NamingScheme.V1)
+    return None
+
+
+def keep_version(store: Store, name: ManifestName) -> None:
+    """Store a copy as the version that it is; do nothing for any other manifest."""
+    if name.path in LATEST_PATHS:
+        store.put_if_absent(name.scheme.manifest_path(name.version), store.read(name.path))
+
+
+def replace_copies(store: Store, path: str) -> None:
+    """Replace the existing copies by another manifest; if the store fails, they may be outdated."""
+    for copy in LATEST_PATHS:
+        if exists(store, copy):
+            write_object(store, copy, store.read(path))
+
+
+def remove_copies(store: Store) -> None:
+    """Remove the copies of a table whose history old readers can no longer follow."""
+    for copy in LATEST_PATHS:
+        store.delete(copy)
+
+
+def exists(store: Store, path: str) -> bool:
+    """Return whether an object of this name exists."""
+    try:
+        store.source(path).close()
+    except NotFoundError:
+        return False
+    return True

@@ -1,54 +1,51 @@
-"""Commit handlers: how manifests are published and found. All commits use this interface.
+"""Commit handlers: which one decides about the versions of a table, and how the table is opened.
 
     handler                     what decides about a version
     ConditionalPut              creating the manifest under its final name, if that is free
     LockedPut                   checking and writing the final name while a lock is held
     ExternalManifests           an entry of a key-value store (`external_manifests.py`)
 
-A handler is not bound to a table: each call takes the store, so that one handler serves a table and
-its branches. It is attached to the store, as `TableStore`; everything that commits or looks for a
-version uses `handler_of(store)`. Detached versions do not use a handler, because their random
-numbers cannot conflict.
+All commits use this interface. A handler is not bound to a table: each call takes the store, so
+that one handler serves a table and its branches. It is attached to the store, as `TableStore`;
+everything that commits or looks for a version uses `handler_of(store)`. Detached versions do not
+use a handler, because their random numbers cannot conflict.
 
-Manifests are listed by reading as few names as possible. Names of the V2 scheme sort newest first.
-In a store that lists in order, the first name is therefore the newest version, however many there
-are, and the versions since a given one come first:
+`open_table` takes the handler from its arguments, or from the location and the storage options:
 
-    18446744073709551612.manifest   version 3    ◀ the newest
-    18446744073709551613.manifest   version 2    ◀ already known: stop here
-    18446744073709551614.manifest   version 1
+    path, file://…                        no external entries: the store itself decides
+    s3+ddb://bucket/path?ddbTableName=T   entries in the DynamoDB table T; the files are in S3
+    storage option "manifest_store"       entries in a database, whatever the location:
+        sqlite:///absolute/path.db
+        postgresql://user@host/database
+        dynamodb://T
 
-The oldest writers keep a copy of the newest manifest at the root of the table (`_latest.manifest`,
-in the first tables `latest.manifest`). If there is no history, the copy is the table: a table of
-one version. A commit to such a table first stores the copy as the version that it is, then commits,
-then replaces the copy. The old documents require this, so that old readers see the new version. If
-there is no copy, none is created.
-
-Source: docs/format/table.md, "Files" and "Commit protocol".
+Everyone who uses a table must specify the same: a version written without the entries may be lost.
+Source: docs/format/table.md, "Files" and "Commit protocol"; docs/guide/concurrency.md.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
+from urllib.parse import parse_qsl, unquote
 
-from pilum.errors import CommitConflictError, CommitError, CommitStatusUnknownError, NotFoundError
-from pilum.storage.base import Store, prefetch, write_object
-from pilum.storage.open import open_beside
-from pilum.storage.wrapper import StoreWrapper
-from pilum.table.model.manifest_file import load_message
-from pilum.table.model.names import (
-    LATEST_PATHS,
-    VERSIONS_FOLDER,
-    ManifestName,
-    NamingScheme,
-    manifest_names,
-    newest_manifest_name,
+from pilum.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStatusUnknownError,
+    InvalidInputError,
 )
+from pilum.storage.base import Store, write_object
+from pilum.storage.open import open_beside, open_store
+from pilum.storage.wrapper import StoreWrapper
+from pilum.table.model.manifest_file import exists, listed_manifests, newest_listed_manifest
+from pilum.table.model.names import ManifestName
+from pilum.table.versions.entries import DynamoEntries, PostgresEntries, SqliteEntries
+from pilum.table.versions.external_manifests import ExternalManifests, ManifestEntries
 
 __all__ = [
     "CommitHandler",
@@ -56,14 +53,12 @@ __all__ = [
     "ConditionalPut",
     "LockedPut",
     "TableStore",
-    "exists",
+    "handler_named",
     "handler_of",
-    "keep_version",
     "latest_manifest",
     "list_manifests",
     "open_line",
-    "remove_copies",
-    "replace_copies",
+    "open_table",
 ]
 
 CommitLock = Callable[[int], AbstractContextManager[object]]
@@ -130,25 +125,11 @@ class ConditionalPut:
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
         """Return the versions in the folder of versions."""
-        names: Iterable[str] = store.names(VERSIONS_FOLDER)
-        if store.lists_in_order:
-            names = _until(names, since)
-        found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}", since)
-        if not found and (latest := _latest_file(store)):
-            found = [latest]
-        return found
+        return listed_manifests(store, since)
 
     def latest(self, store: Store) -> ManifestName | None:
         """Return the newest version in the folder of versions."""
-        if store.lists_in_order:
-            parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
-            first = next(filter(None, parsed), None)
-            if first is None:
-                return _latest_file(store)
-            if first.scheme is NamingScheme.V2:
-                return first
-        names = store.names(VERSIONS_FOLDER)
-        return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or _latest_file(store)
+        return newest_listed_manifest(store)
 
     def settle(self, store: Store, version: int) -> str | None:
         """Do nothing: commits of this handler are atomic."""
@@ -252,50 +233,78 @@ def _require_absent(store: Store, name: ManifestName) -> None:
         raise CommitConflictError(f"{store.uri} has a version {name.version} already")
 
 
-def _until(names: Iterable[str], version: int) -> Iterator[str]:
-    """Yield sorted names up to the first with this version number, or a lower one."""
-    for text in names:
-        yield text
-        name = ManifestName.parse(text)
-        if name is not None and name.scheme is NamingScheme.V2 and name.version <= version:
-            return
+_DYNAMO_SCHEME = "s3+ddb://"
+_TABLE_PARAMETER = "ddbTableName"
+_OPTION = "manifest_store"
+_ENDPOINT_OPTION = "dynamodb_endpoint"
 
 
-def _latest_file(store: Store) -> ManifestName | None:
-    """Return the copy as a version; None if there is none."""
-    tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
-    return next(filter(None, prefetch(store, tasks)), None)
+def open_table(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    commit_lock: CommitLock | None = None,
+    commit_handler: CommitHandler | None = None,
+) -> Store:
+    """Open the store of a table, as `open_store`. Nothing is read or written yet.
+
+    Storage options may have `manifest_store`. InvalidInputError is raised if several arguments
+    specify how versions are decided: `commit_lock` keeps writers apart, `commit_handler` decides.
+    """
+    options = dict(storage_options or {})
+    location, _ = _without_parameter(os.fspath(uri))
+    deciders: list[CommitHandler] = [
+        *_named(uri, options),
+        *([LockedPut(commit_lock)] if commit_lock else []),
+        *([commit_handler] if commit_handler else []),
+    ]
+    if any(decider != deciders[0] for decider in deciders):
+        raise InvalidInputError(
+            f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
+            f"option {_OPTION!r}, commit_lock or commit_handler"
+        )
+    ours = {_OPTION, _ENDPOINT_OPTION}
+    of_store = {key: value for key, value in options.items() if key.lower() not in ours}
+    store = open_store(location, of_store)
+    return TableStore(store, deciders[0]) if deciders else store
 
 
-def _copy(store: Store, path: str) -> ManifestName | None:
-    with suppress(NotFoundError):
-        return ManifestName(load_message(store, path).version, path, NamingScheme.V1)
-    return None
+def handler_named(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> CommitHandler:
+    """Return the commit handler of a table that is opened without a lock or handler."""
+    return next(_named(uri, storage_options or {}), ConditionalPut())
 
 
-def keep_version(store: Store, name: ManifestName) -> None:
-    """Store a copy as the version that it is; do nothing for any other manifest."""
-    if name.path in LATEST_PATHS:
-        store.put_if_absent(name.scheme.manifest_path(name.version), store.read(name.path))
+def _named(uri: str | os.PathLike[str], options: Mapping[str, str]) -> Iterator[CommitHandler]:
+    """Yield the commit handlers that the location and the options specify."""
+    _, dynamo = _without_parameter(os.fspath(uri))
+    if dynamo:
+        yield ExternalManifests(DynamoEntries.of(dynamo, options))
+    if (option := options.get(_OPTION)) is not None:
+        yield ExternalManifests(_entries(option, options))
 
 
-def replace_copies(store: Store, path: str) -> None:
-    """Replace the existing copies by another manifest; if the store fails, they may be outdated."""
-    for copy in LATEST_PATHS:
-        if exists(store, copy):
-            write_object(store, copy, store.read(path))
+def _without_parameter(uri: str) -> tuple[str, str | None]:
+    """Return the location of the files, and the DynamoDB table if one is specified."""
+    if not uri.startswith(_DYNAMO_SCHEME):
+        return uri, None
+    location, _, query = uri.partition("?")
+    parameters = parse_qsl(query)
+    if len(parameters) != 1 or parameters[0][0] != _TABLE_PARAMETER:
+        raise InvalidInputError(f"{uri}: expected s3+ddb://bucket/path?{_TABLE_PARAMETER}=name")
+    return "s3://" + location.removeprefix(_DYNAMO_SCHEME), parameters[0][1]
 
 
-def remove_copies(store: Store) -> None:
-    """Remove the copies of a table whose history old readers can no longer follow."""
-    for copy in LATEST_PATHS:
-        store.delete(copy)
-
-
-def exists(store: Store, path: str) -> bool:
-    """Return whether an object of this name exists."""
-    try:
-        store.source(path).close()
-    except NotFoundError:
-        return False
-    return True
+def _entries(text: str, options: Mapping[str, str]) -> ManifestEntries:
+    scheme, found, rest = str(text).partition("://")
+    if scheme == "sqlite" and rest.startswith("/"):
+        return SqliteEntries(unquote(rest))
+    if scheme in {"postgresql", "postgres"}:
+        return PostgresEntries(str(text))
+    if scheme == "dynamodb" and found and rest:
+        return DynamoEntries.of(rest, options)
+    raise InvalidInputError(
+        f"storage option {_OPTION!r}: expected sqlite:///absolute/path, postgresql://… or "
+        f"dynamodb://table, found {text!r}"
+    )

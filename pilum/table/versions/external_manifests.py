@@ -27,15 +27,12 @@ from uuid import uuid4
 
 from pilum.errors import CorruptFileError, NotFoundError, PilumError
 from pilum.storage.base import Store, write_object
+from pilum.table.model.manifest_file import exists, listed_manifests, newest_listed_manifest
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, final_name
-from pilum.table.versions.commit_handler import ConditionalPut, exists
 
 __all__ = ["ExternalManifests", "ManifestEntries"]
 
 _T = TypeVar("_T")
-
-_LISTING = ConditionalPut()
-"""Finds versions in their folder."""
 
 
 class ManifestEntries(Protocol):
@@ -98,7 +95,7 @@ class ExternalManifests:
         Versions after the newest entry were committed without entries; they get one.
         """
         latest = self.latest(store)
-        names = _LISTING.names(store, since)
+        names = listed_manifests(store, since)
         if latest is None:
             return names
         for name in names:
@@ -110,7 +107,7 @@ class ExternalManifests:
         """Return the version of the newest entry, or else the newest in the folder of versions."""
         found = _ask(self.entries.get_latest, store.uri)
         if found is None:
-            return _LISTING.latest(store)
+            return newest_listed_manifest(store)
         return self._finished(store, *found)
 
     def settle(self, store: Store, version: int) -> str | None:

@@ -29,7 +29,13 @@ from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, run_all, write_object
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.manifest import Manifest, moment_of, nanoseconds_of
-from pilum.table.model.manifest_file import load_manifest, load_message, load_named
+from pilum.table.model.manifest_file import (
+    keep_version,
+    load_manifest,
+    load_message,
+    load_named,
+    remove_copies,
+)
 from pilum.table.model.names import (
     TREE_FOLDER,
     VERSIONS_FOLDER,
@@ -41,11 +47,9 @@ from pilum.table.model.names import (
 )
 from pilum.table.versions.commit_handler import (
     handler_of,
-    keep_version,
     latest_manifest,
     list_manifests,
     open_line,
-    remove_copies,
 )
 
 __all__ = [

@@ -21,8 +21,7 @@ from pilum.commit import (
 )
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.table.model.names import NamingScheme
-from pilum.table.versions.commit_handler import handler_of
-from pilum.table.versions.open import open_table
+from pilum.table.versions.commit_handler import handler_of, open_table
 
 
 @pytest.fixture
