@@ -52,7 +52,7 @@ from pilum.table.model.base_paths import with_bases
 from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import Fragments, GrownFragments
+from pilum.table.model.fragments import ChangedFragments, Fragments, GrownFragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.manifest_file import decode_message, load_manifest_and_transaction
 from pilum.table.model.names import transaction_file_name, transaction_path
@@ -280,9 +280,13 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
     InvalidInputError is raised if the sequences of a new fragment do not fit its rows.
     """
     base, fragments = before.manifest.fragments, content.fragments
-    if isinstance(fragments, GrownFragments) and fragments.base is base:
-        new, next_row_id = _assigned(before, content, fragments.new, {})
-        return replace(content, fragments=GrownFragments(base, new), next_row_id=next_row_id)
+    kept, new = fragments, Fragments()
+    if isinstance(fragments, GrownFragments):
+        kept, new = fragments.base, fragments.new
+    if kept is base or (isinstance(kept, ChangedFragments) and kept.base is base):
+        # Changed fragments keep their sequences, as only rows of them were deleted.
+        made, next_row_id = _assigned(before, content, new, {})
+        return replace(content, fragments=GrownFragments(kept, made), next_row_id=next_row_id)
     known = {fragment.id: _sequences(fragment) for fragment in base}
     changed, next_row_id = _assigned(before, content, fragments, known)
     return replace(content, fragments=Fragments(changed), next_row_id=next_row_id)

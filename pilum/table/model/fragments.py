@@ -2,9 +2,11 @@
 
 A manifest may list very many fragments, of which most readers need few or none. On open, its
 message is only surveyed. A take then builds the fragments that contain its rows, and a scan all. A
-commit that adds fragments builds none of the others: it checks them, and copies their messages.
+commit that adds or changes fragments builds none of the others: it checks them, and copies their
+messages.
 
     StoredFragments    those of a manifest that was read
+    ChangedFragments   those of a manifest, some of them replaced or left out
     GrownFragments     those of a version, followed by new ones
     Fragments          any others
 """
@@ -12,7 +14,7 @@ commit that adds fragments builds none of the others: it checks them, and copies
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import overload
@@ -25,10 +27,10 @@ from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import GIVEN_UP, DeletionFile, Fragment
+from pilum.table.model.fragment import GIVEN_UP, DeletionFile, Fragment, FragmentId
 from pilum.table.model.stored_sequence import HIDDEN_IDS, ROW_IDS
 
-__all__ = ["Fragments", "GrownFragments", "StoredFragments"]
+__all__ = ["ChangedFragments", "Fragments", "GrownFragments", "StoredFragments"]
 
 _Layout = tuple[tuple[FieldId, ...], tuple[int, ...]]
 """The fields of a data file, and their columns."""
@@ -151,6 +153,10 @@ class Fragments(Sequence[Fragment]):
     def in_scan_order(self, fragment_ids: Iterable[int]) -> tuple[int, ...]:
         """Return ids of fragments, which exist, in the order in which scans read them."""
         return tuple(sorted(fragment_ids, key=self._by_id.__getitem__))
+
+    def place_of(self, fragment_id: int) -> int:
+        """Return the place of the fragment with an id, which exists."""
+        return self._by_id[fragment_id]
 
     @cached_property
     def are_ascending(self) -> bool:
@@ -331,6 +337,113 @@ class StoredFragments(Fragments):
                 return f"{what} {twice[0]} is listed twice"
         self._sound.add(layout)
         return ""
+
+
+class ChangedFragments(Fragments):
+    """The fragments of a version with distinct ids, some of them replaced or left out.
+
+    Args:
+        base: The fragments of the version.
+        changed: The other ones, by id.
+        removed: The ids of those left out.
+
+    Attributes:
+        changed: The other ones, in scan order.
+    """
+
+    def __init__(
+        self,
+        base: Fragments,
+        changed: Mapping[FragmentId, Fragment],
+        removed: Collection[FragmentId],
+    ) -> None:
+        super().__init__()
+        self._all = None
+        self.base = base
+        self._removed = sorted(base.place_of(number) for number in removed)
+        wanted = {base.place_of(number): one for number, one in changed.items()}
+        self._changed = {place: wanted[place] for place in sorted(wanted.keys() - {*self._removed})}
+        self._places = np.delete(np.arange(len(base)), self._removed)
+        self.changed = Fragments(self._changed.values())
+
+    def _build(self) -> Iterable[Fragment]:
+        built = self.base.all()
+        return [self._changed.get(place) or built[place] for place in self._places.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> Fragment: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Fragment, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Fragment | tuple[Fragment, ...]:
+        """Return the fragment at a place in scan order, or those of a slice."""
+        if isinstance(place, slice) or self._all is not None:
+            return self.all()[place]
+        number = int(self._places[place])
+        return self._changed.get(number) or self.base[number]
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of the fragments, int64, shape (n,)."""
+        return self.base.ids[self._places]
+
+    @cached_property
+    def bounds(self) -> NDArray[np.int64]:
+        """The number of live rows before each fragment, and in total: int64, shape (n + 1,)."""
+        counts = np.diff(self.base.bounds)
+        for place, one in self._changed.items():
+            counts[place] = one.num_rows
+        return np.concatenate(([0], np.cumsum(counts[self._places])))
+
+    # Whether something is in all or in none of the fragments is known without building them. If it
+    # is in some of the base, these may be the ones that changed.
+
+    @property
+    def are_counted(self) -> bool:
+        """Whether the row counts of all fragments were recorded."""
+        return (self.base.are_counted and self.changed.are_counted) or super().are_counted
+
+    @property
+    def formats(self) -> frozenset[_Format]:
+        """The versions of the data files."""
+        found = self.base.formats | self.changed.formats
+        return found if len(found) == 1 and len(self) else super().formats
+
+    @cached_property
+    def have_deletions(self) -> bool:
+        """Whether a fragment has deleted rows."""
+        if self.changed.have_deletions or not self.base.have_deletions:
+            return self.changed.have_deletions
+        return any(one.deletion_file is not None for one in self.all())
+
+    @property
+    def have_row_ids(self) -> bool:
+        """Whether all fragments have stable row ids."""
+        return (self.base.have_row_ids and self.changed.have_row_ids) or super().have_row_ids
+
+    @property
+    def have_hidden_columns(self) -> bool:
+        """Whether a sequence of a fragment is stored as a column of the data files."""
+        if self.changed.have_hidden_columns or not self.base.have_hidden_columns:
+            return self.changed.have_hidden_columns
+        return super().have_hidden_columns
+
+    def require_sound(self) -> None:
+        """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
+        self.base.require_sound()
+
+    def add_to(self, message: table_pb2.Manifest) -> None:
+        """Add the messages of the fragments to that of a manifest."""
+        first = len(message.fragments)
+        self.base.add_to(message)
+        for place, one in self._changed.items():
+            message.fragments[first + place].CopyFrom(one.to_proto())
+        for place in reversed(self._removed):
+            del message.fragments[first + place]
 
 
 class GrownFragments(Fragments):

@@ -30,7 +30,12 @@ from pilum.table.model.base_paths import BasePath
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import Fragments, GrownFragments
+from pilum.table.model.fragments import (
+    ChangedFragments,
+    Fragments,
+    GrownFragments,
+    StoredFragments,
+)
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
@@ -189,7 +194,7 @@ def with_fragments(
     """
     schema = manifest.schema if schema is None else schema
     section = manifest.index_section if section is None else section
-    content = Fragments(fragments)
+    content = fragments if isinstance(fragments, Fragments) else Fragments(fragments)
     indices = retained_indices(section, schema, content) if section else b""
     return replace(manifest, schema=schema, fragments=content, index_section=indices)
 
@@ -325,16 +330,18 @@ class RemovesRows(Operation):
             if fragment.deletion_file and self.marked and fragment.id in self.marked
         )
 
-    def remaining(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    def remaining(self, fragments: Fragments) -> Fragments:
         """Return a table's fragments with the new deletion files, without the removed fragments."""
-        present = tuple(fragments)
-        require_known(present, (*self.removed, *(fragment.id for fragment in self.updated)))
-        updated = {fragment.id: fragment for fragment in self.updated}
-        removed = set(self.removed)
-        return tuple(
-            _updated(fragment, updated[fragment.id]) if fragment.id in updated else fragment
-            for fragment in present
-            if fragment.id not in removed
+        require_known(fragments, (*self.removed, *(fragment.id for fragment in self.updated)))
+        updated, removed = {image.id: image for image in self.updated}, set(self.removed)
+        if isinstance(fragments, StoredFragments) and fragments.are_distinct:
+            touched = [fragments[fragments.place_of(number)] for number in updated]
+            changed = {one.id: _updated(one, updated[one.id]) for one in touched}
+            return ChangedFragments(fragments, changed, removed)
+        return Fragments(
+            _updated(one, updated[one.id]) if one.id in updated else one
+            for one in fragments
+            if one.id not in removed
         )
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
@@ -368,9 +375,9 @@ class RemovesRows(Operation):
         )
 
 
-def require_known(fragments: Iterable[Fragment], ids: Iterable[FragmentId]) -> None:
+def require_known(fragments: Fragments, ids: Iterable[FragmentId]) -> None:
     """Raise InvalidInputError if a table does not have one of the fragments."""
-    if missing := set(ids) - {fragment.id for fragment in fragments}:
+    if missing := set(ids).difference(fragments.ids.tolist()):
         raise InvalidInputError(f"the table has no fragments {sorted(missing)}")
 
 

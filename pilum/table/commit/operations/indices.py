@@ -22,7 +22,7 @@ from pyroaring import BitMap
 from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
-from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import (
     IndexSegment,
     RewrittenIndex,
@@ -62,7 +62,7 @@ def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]
     return frozenset(related)
 
 
-def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragment]) -> bytes:
+def retained_indices(section: bytes, schema: Schema, fragments: Fragments) -> bytes:
     """Return an `IndexSection` without the indices that a new version no longer needs.
 
     An index is removed with any of its columns. Of several segments with one name, those that no
@@ -79,7 +79,7 @@ def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragmen
         if is_system_index(index) or known.issuperset(_fields_of(index))
     ]
     if not any(index.name == _FRAGMENT_REUSE for index in kept):  # else ids may mean others
-        kept = _without_empty_segments(kept, BitMap(fragment.id for fragment in fragments))
+        kept = _without_empty_segments(kept, BitMap(fragments.ids.tolist()))
     return section if len(kept) == len(message.indices) else _with_indices(message, kept)
 
 

@@ -19,6 +19,7 @@ from pilum.table.commit.operations.indices import (
     without_fragments,
 )
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import covered_fragments
 
 SCHEMA = Schema.from_arrow(
@@ -62,8 +63,8 @@ def covers(data: bytes) -> list[tuple[str, list[int] | None]]:
     return [(name, None if bitmap is None else list(bitmap)) for name, bitmap in bitmaps]
 
 
-def fragments(*ids: int) -> list[Fragment]:
-    return [Fragment(FragmentId(number), (), 1) for number in ids]
+def fragments(*ids: int) -> Fragments:
+    return Fragments(Fragment(FragmentId(number), (), 1) for number in ids)
 
 
 def test_an_index_goes_with_its_column_and_system_indices_stay() -> None:

@@ -1,8 +1,9 @@
-"""Fragments of a version and new ones: checked and written without building the former."""
+"""Fragments of the next version: checked and written without building those that stay."""
 
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,15 @@ from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.table.commit.operations.base import all_by_id
+from pilum.table.commit.operations.delete import Delete
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments, GrownFragments, StoredFragments
+from pilum.table.model.fragment import DeletionFile, DeletionFileType, Fragment, FragmentId
+from pilum.table.model.fragments import (
+    ChangedFragments,
+    Fragments,
+    GrownFragments,
+    StoredFragments,
+)
 from pilum.table.model.manifest import Manifest
 
 PROPERTIES = (
@@ -80,6 +87,58 @@ def test_grown_fragments_are_those_of_the_version_and_the_new_ones(
     plain.add_to(expected)
     assert written == expected
     assert pickle.loads(pickle.dumps(grown)) == plain
+
+
+@given(manifest_messages(), st.data())
+def test_changed_fragments_are_those_of_the_version_except_for_some(
+    whole: table_pb2.Manifest, data: st.DataObject
+) -> None:
+    stored = Manifest.from_proto(whole).fragments
+    before = [*map(Fragment.from_proto, whole.fragments)]
+    ids = [one.id for one in before]
+    chosen = st.sets(st.sampled_from(ids)) if ids else st.just(set())
+    updated, removed = data.draw(chosen), data.draw(chosen)
+    deleted = DeletionFile(DeletionFileType.ARROW, 2, 7, 1)
+    changed = {one.id: replace(one, deletion_file=deleted) for one in before if one.id in updated}
+    found = ChangedFragments(stored, changed, removed)
+    plain = Fragments(changed.get(one.id, one) for one in before if one.id not in removed)
+    same_as(found, plain)
+    new = Fragment.from_proto(data.draw(fragment_messages(60)))
+    same_as(all_by_id(found, [new]), Fragments((*plain, new)))
+
+
+def same_as(found: Fragments, plain: Fragments) -> None:
+    """Asserts that fragments are equal, whichever of them are built."""
+    assert len(found) == len(plain)
+    assert found.ids.tolist() == plain.ids.tolist()
+    assert found.bounds.tolist() == plain.bounds.tolist()
+    written, expected = table_pb2.Manifest(), table_pb2.Manifest()
+    found.add_to(written)
+    plain.add_to(expected)
+    assert written == expected
+    assert [found[place] for place in range(len(found))] == list(plain)
+    for name in PROPERTIES:
+        assert getattr(found, name) == getattr(plain, name), name
+    assert found == plain
+    assert pickle.loads(pickle.dumps(found)) == plain
+
+
+def test_a_delete_builds_only_the_fragments_that_it_changes() -> None:
+    schema = Schema((Field("a", FieldId(0), "int64"),))
+    whole = Manifest(schema, Fragments(), version=1).to_proto()
+    rows = [table_pb2.DataFragment(id=n, physical_rows=5, files=[file()]) for n in range(50)]
+    whole.fragments.extend(rows)
+    manifest = Manifest.from_proto(whole)
+    stored = manifest.fragments
+    assert isinstance(stored, StoredFragments)
+    image = Fragment(FragmentId(7), (), 0, DeletionFile(DeletionFileType.ARROW, 2, 7, 1))
+    made = Delete(updated=(image,), removed=(FragmentId(9),)).apply(manifest).with_flags()
+    written = made.to_proto()
+    assert stored._all is None
+    assert list(stored._built) == [7]
+    assert [one.id for one in written.fragments] == [n for n in range(50) if n != 9]
+    assert made.fragments.num_rows == 49 * 5 - 1
+    assert made.reader_flags & Feature.DELETION_FILES
 
 
 @given(manifest_messages(most=3), st.integers(0, 60))
