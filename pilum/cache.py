@@ -203,6 +203,10 @@ class Descriptions:
             return entry
 
 
+SHARED_DESCRIPTIONS = Descriptions()
+"""The descriptions of all sessions and indices of the process."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileCaches:
     """The caches of an open file.

@@ -113,5 +113,5 @@ def _warn(score: str) -> None:
         f"the columns of this search do not include {score}, which is added; a later release will "
         "leave it out; pass disable_scoring_autoprojection=True to leave it out now",
         FutureWarning,
-        stacklevel=7,
+        stacklevel=8,
     )

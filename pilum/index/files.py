@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays
+from pilum.cache import SHARED_DESCRIPTIONS, FileCaches
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import FieldReader, FilePart, read_segments
@@ -50,7 +51,8 @@ class IndexFile:
         self.path = path
         self._store = store
         self._size_bytes = size_bytes
-        self._reader = open_file(store.source(path, size_bytes))
+        caches = FileCaches.private(path, SHARED_DESCRIPTIONS)
+        self._reader = open_file(store.source(path, size_bytes), caches)
         self.num_rows = self._reader.num_rows
         self.schema: pa.Schema = self._reader.schema.arrow
         self._fields: dict[str, FieldReader] = {}

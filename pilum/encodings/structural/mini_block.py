@@ -243,8 +243,12 @@ def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
     """
     pages = [page for group in groups for page in group]
     order = _by_source(pages)
-    lookups: list[_Lookup | None] = [None] * len(pages)
+    lookups: list[_Lookup | None] = [
+        None if page.lookup is None else page.lookup.get() for page in pages
+    ]
     for source, places in order:
+        if pages[places[0]].memory is not None or all(lookups[place] for place in places):
+            continue
         own = run_plan(_look_up([pages[place] for place in places]), source)
         for place, lookup in zip(places, own, strict=True):
             lookups[place] = lookup

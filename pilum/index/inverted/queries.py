@@ -204,7 +204,27 @@ class BoostQuery(FullTextQuery):
 
 
 @dataclass(frozen=True)
-class MultiMatchQuery(FullTextQuery):
+class _ColumnsQuery(FullTextQuery):
+    """Base of queries of words in several columns."""
+
+    query: str
+    columns: Sequence[str]
+    _: KW_ONLY
+    boosts: Sequence[float] | None = None
+    operator: FullTextOperator = FullTextOperator.OR
+
+    def __post_init__(self) -> None:
+        _require_text("query", self.query)
+        _require_columns(self.columns, self.boosts)
+        _require_operator(self.operator)
+
+    def columns_of(self) -> tuple[str, ...]:
+        """Return the columns that are searched."""
+        return tuple(dict.fromkeys(self.columns))
+
+
+@dataclass(frozen=True)
+class MultiMatchQuery(_ColumnsQuery):
     """Documents that contain words in any of several columns.
 
     Args:
@@ -217,24 +237,9 @@ class MultiMatchQuery(FullTextQuery):
         InvalidInputError: If an argument is invalid.
     """
 
-    query: str
-    columns: Sequence[str]
-    _: KW_ONLY
-    boosts: Sequence[float] | None = None
-    operator: FullTextOperator = FullTextOperator.OR
-
-    def __post_init__(self) -> None:
-        _require_text("query", self.query)
-        _require_columns(self.columns, self.boosts)
-        _require_operator(self.operator)
-
     def query_type(self) -> FullTextQueryType:
         """Return the kind of query."""
         return FullTextQueryType.MULTI_MATCH
-
-    def columns_of(self) -> tuple[str, ...]:
-        """Return the columns that are searched."""
-        return tuple(dict.fromkeys(self.columns))
 
     def matches(self) -> list[MatchQuery]:
         """Return the query of each column."""
@@ -246,7 +251,7 @@ class MultiMatchQuery(FullTextQuery):
 
 
 @dataclass(frozen=True)
-class CombinedFieldsQuery(FullTextQuery):
+class CombinedFieldsQuery(_ColumnsQuery):
     """Documents that contain words in columns that are searched as one text (BM25F).
 
     Args:
@@ -259,26 +264,14 @@ class CombinedFieldsQuery(FullTextQuery):
         InvalidInputError: If an argument is invalid.
     """
 
-    query: str
-    columns: Sequence[str]
-    _: KW_ONLY
-    boosts: Sequence[float] | None = None
-    operator: FullTextOperator = FullTextOperator.OR
-
     def __post_init__(self) -> None:
-        _require_text("query", self.query)
-        _require_columns(self.columns, self.boosts)
-        _require_operator(self.operator)
+        super().__post_init__()
         if any(boost < 1 for boost in self.boosts or ()):
             raise InvalidInputError(f"boosts: expected 1 or more, found {list(self.boosts or ())}")
 
     def query_type(self) -> FullTextQueryType:
         """Return the kind of query."""
         return FullTextQueryType.COMBINED_FIELDS
-
-    def columns_of(self) -> tuple[str, ...]:
-        """Return the columns that are searched."""
-        return tuple(dict.fromkeys(self.columns))
 
 
 @dataclass(frozen=True)

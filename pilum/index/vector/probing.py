@@ -13,6 +13,7 @@ reference, so that both libraries find the same rows. Source: docs/format/vector
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -35,33 +36,29 @@ class _Rule(NamedTuple):
 _MAX_K = (1, 10, 100, 200, 500, 1000)
 """The rules are for k up to each of these, and for any greater one."""
 
+
+def _rules(
+    margins: Sequence[float], least: Sequence[int], most: Sequence[int]
+) -> tuple[_Rule, ...]:
+    """Return the rules for k up to each of `_MAX_K`, and for any greater one."""
+    return tuple(map(_Rule, margins, least, most))
+
+
 _RULES = {
-    Metric.L2: (
-        _Rule(0.2175, 5, 19),
-        _Rule(0.265, 6, 24),
-        _Rule(0.33, 11, 38),
-        _Rule(0.375, 15, 56),
-        _Rule(0.3725, 22, 81),
-        _Rule(0.4175, 29, 93),
-        _Rule(0.569, 98, 238),
+    Metric.L2: _rules(
+        (0.2175, 0.265, 0.33, 0.375, 0.3725, 0.4175, 0.569),
+        (5, 6, 11, 15, 22, 29, 98),
+        (19, 24, 38, 56, 81, 93, 238),
     ),
-    Metric.COSINE: (
-        _Rule(0.235, 3, 50),
-        _Rule(0.2875, 8, 77),
-        _Rule(0.38, 7, 106),
-        _Rule(0.415, 18, 156),
-        _Rule(0.45, 28, 192),
-        _Rule(0.47, 34, 248),
-        _Rule(0.647, 104, 447),
+    Metric.COSINE: _rules(
+        (0.235, 0.2875, 0.38, 0.415, 0.45, 0.47, 0.647),
+        (3, 8, 7, 18, 28, 34, 104),
+        (50, 77, 106, 156, 192, 248, 447),
     ),
-    Metric.DOT: (
-        _Rule(0.14, 56, 112),
-        _Rule(0.055, 144, 432),
-        _Rule(0.0625, 200, 768),
-        _Rule(0.0675, 211, 833),
-        _Rule(0.07, 244, 971),
-        _Rule(0.0725, 279, 1092),
-        _Rule(0.0825, 517, 1820),
+    Metric.DOT: _rules(
+        (0.14, 0.055, 0.0625, 0.0675, 0.07, 0.0725, 0.0825),
+        (56, 144, 200, 211, 244, 279, 517),
+        (112, 432, 768, 833, 971, 1092, 1820),
     ),
 }
 

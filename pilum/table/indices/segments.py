@@ -309,13 +309,39 @@ def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
     manifest = snapshot.manifest
     if not manifest.index_section:
         return ()
-    cache = snapshot.session.indices
-    key = (Segment, snapshot.store.identity, manifest.version, manifest.transaction_file)
+    cache, key = snapshot.session.indices, _version_key(snapshot)
     found: tuple[Segment, ...] | None = cache.get(key)
     if found is None:
-        size_bytes = len(manifest.index_section) + 4 * len(manifest.fragments)
-        found = cache.put_if_absent(key, tuple(_usable(snapshot)), size_bytes)
+        entries = index_segments(manifest.index_section)
+        found = cache.put_if_absent(key, _usable(snapshot, entries), _size_bytes(snapshot))
     return found
+
+
+def _segments_of(snapshot: Snapshot, field_id: FieldId) -> tuple[Segment, ...]:
+    """Return those of `segments` that are of one field; the entries of others are not examined."""
+    section = snapshot.manifest.index_section
+    if not section:
+        return ()
+    cache, key = snapshot.session.indices, _version_key(snapshot)
+    every: tuple[Segment, ...] | None = cache.get(key)
+    if every is not None:
+        return tuple(one for one in every if one.field_id == field_id)
+    key = *key, field_id
+    found: tuple[Segment, ...] | None = cache.get(key)
+    if found is None:
+        entries = [one for one in index_segments(section) if one.field_ids == (field_id,)]
+        found = cache.put_if_absent(key, _usable(snapshot, entries), _size_bytes(snapshot))
+    return found
+
+
+def _version_key(snapshot: Snapshot) -> tuple[object, ...]:
+    manifest = snapshot.manifest
+    return Segment, snapshot.store.identity, manifest.version, manifest.transaction_file
+
+
+def _size_bytes(snapshot: Snapshot) -> int:
+    """Return the approximate memory of the segments of a version."""
+    return len(snapshot.manifest.index_section) + 4 * len(snapshot.manifest.fragments)
 
 
 def named_segments(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], list[Segment]]:
@@ -354,7 +380,7 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     if known is not None:
         return known
     field = ScanColumn(snapshot.schema, path).leaf
-    own = [one for one in segments(snapshot) if field is not None and one.field_id == field.id]
+    own = () if field is None else _segments_of(snapshot, field.id)
     wanted = [segment for segment in own if segment.fragments]
     found = []
     for segment in wanted:
@@ -485,9 +511,9 @@ def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:
     return Segment.of(snapshot, entry, type, references, covered)
 
 
-def _usable(snapshot: Snapshot) -> Sequence[Segment]:
+def _usable(snapshot: Snapshot, entries: Sequence[IndexSegment]) -> tuple[Segment, ...]:
     manifest = snapshot.manifest
     if manifest.has_doubtful_coverage or not manifest.fragments.are_distinct:
-        return []
-    found = (usable_segment(snapshot, one) for one in index_segments(manifest.index_section))
-    return [segment for segment in found if segment is not None]
+        return ()
+    found = (usable_segment(snapshot, one) for one in entries)
+    return tuple(segment for segment in found if segment is not None)

@@ -4,7 +4,7 @@
     page        chunk table, repetition index, dictionary                 of a mini-block page
 
 These caches share one limit in bytes, and the least recently used entries are evicted first. Parsed
-schemas and descriptions of columns and pages are in a small cache of their own.
+schemas and descriptions of columns and pages are in a small cache of the process.
 
 A session also keeps which files agree with the manifest (`Agreement`). A file has its own schema,
 with the ids that its fields had when it was written:
@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
-from pilum.cache import Cache, CachePart, CacheStats, Descriptions, FileCaches
+from pilum.cache import SHARED_DESCRIPTIONS, Cache, CachePart, CacheStats, FileCaches
 from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -82,7 +82,7 @@ class Session:
         self.indices = Cache(_INDEX_CACHE_BYTES if index_bytes is None else index_bytes)
         self.metadata = Cache(_METADATA_CACHE_BYTES if metadata_bytes is None else metadata_bytes)
         self.agreement = Agreement()
-        self.descriptions = Descriptions()
+        self.descriptions = SHARED_DESCRIPTIONS
         self._files: WeakValueDictionary[str, DataFileReader] = WeakValueDictionary()
 
     def size_bytes(self) -> int:

@@ -200,9 +200,20 @@ def _take(
     if not wanted.columns:  # a table without columns loses its rows in Arrow
         return _take(snapshot, places, [ROW_ADDRESS], find).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
-    distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
+    distinct, back = (places, None) if in_order else _sorted(places)
     table = read_parts(snapshot, _by_fragment(snapshot, distinct, find), wanted)
     return table if back is None else _reordered(table, integers(back))
+
+
+def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the distinct places in order, and where each of the given places is among them."""
+    order = places.argsort()
+    found = places[order]
+    if not (found[:-1] < found[1:]).all():
+        return np.unique(places, return_inverse=True)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return found, back
 
 
 def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:

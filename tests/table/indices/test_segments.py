@@ -116,6 +116,7 @@ def test_open_segments_are_kept_by_the_session(tmp_path: Path) -> None:
     first = pilum.dataset(dataset.uri, session=session)
     (one,), (other,) = opened(first), opened(pilum.dataset(dataset.uri, session=session))
     assert one.index is other.index
+    assert [found.name for found in segments(first.snapshot)] == ["a_idx"]
     size_bytes = session.index_cache_size_bytes()
     first.prewarm_index("a_idx")
     assert session.index_cache_size_bytes() == size_bytes + 1_000_000

@@ -6,6 +6,7 @@
 use super::blocks::MOST;
 use super::bm25;
 use super::documents::END;
+use super::positions;
 use super::posting::Posting;
 use crate::error::{Result, out_of_range};
 
@@ -33,8 +34,12 @@ pub struct Cursor<'a> {
     documents: [u32; MOST],
     frequencies: [u32; MOST],
     scores: [f32; MOST],
-    positions: Vec<u32>,
+    /// Positions of the block as differences, unless they are stored in pieces.
+    differences: Vec<u32>,
     position_ends: Vec<usize>,
+    has_pieces: bool,
+    /// Positions of the document.
+    positions: Vec<u32>,
 }
 
 impl<'a> Cursor<'a> {
@@ -56,8 +61,10 @@ impl<'a> Cursor<'a> {
             documents: [0; MOST],
             frequencies: [0; MOST],
             scores: [0.0; MOST],
-            positions: Vec::new(),
+            differences: Vec::new(),
             position_ends: Vec::new(),
+            has_pieces: false,
+            positions: Vec::new(),
         }
     }
 
@@ -196,15 +203,13 @@ impl<'a> Cursor<'a> {
     /// The positions of the token in the document.
     pub fn positions(&mut self) -> Result<&[u32]> {
         self.decode_frequencies()?;
+        let count = self.list.count_of(self.block);
+        let missing = || out_of_range("positions");
+        let frequencies = self.frequencies.get(..count).ok_or_else(missing)?;
         if self.with_positions != self.block {
-            let count = self.list.count_of(self.block);
-            let frequencies = self
-                .frequencies
-                .get(..count)
-                .ok_or_else(|| out_of_range("entry"))?;
             self.with_positions = NONE;
-            self.list
-                .positions(self.block, frequencies, &mut self.positions)?;
+            self.has_pieces =
+                !(self.list).differences(self.block, frequencies, &mut self.differences)?;
             self.position_ends.clear();
             let mut end = 0;
             self.position_ends
@@ -214,13 +219,22 @@ impl<'a> Cursor<'a> {
                 }));
             self.with_positions = self.block;
         }
-        let missing = || out_of_range("positions");
+        self.positions.clear();
+        if self.has_pieces {
+            let frequency = *frequencies.get(self.at).ok_or_else(missing)?;
+            self.list
+                .pieces(self.block, self.at, frequency, &mut self.positions)?;
+            return Ok(&self.positions);
+        }
         let end = *self.position_ends.get(self.at).ok_or_else(missing)?;
         let start = match self.at.checked_sub(1) {
             None => 0,
             Some(before) => *self.position_ends.get(before).ok_or_else(missing)?,
         };
-        self.positions.get(start..end).ok_or_else(missing)
+        let own = self.differences.get(start..end).ok_or_else(missing)?;
+        self.positions.extend_from_slice(own);
+        positions::add_up(&mut self.positions)?;
+        Ok(&self.positions)
     }
 
     /// Computes the scores of the block.

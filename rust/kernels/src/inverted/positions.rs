@@ -27,6 +27,27 @@ pub enum Codec {
 
 /// Decodes the positions of the documents of a block with the given frequencies; replaces `out`.
 pub fn decode(codec: Codec, data: &[u8], frequencies: &[u32], out: &mut Vec<u32>) -> Result<()> {
+    differences(codec, data, frequencies, out)?;
+    let mut left = out.as_mut_slice();
+    for &frequency in frequencies {
+        let (own, others) = left
+            .split_at_mut_checked(frequency as usize)
+            .ok_or_else(|| out_of_range("positions"))?;
+        add_up(own)?;
+        left = others;
+    }
+    Ok(())
+}
+
+/// Decodes the same block without adding up the differences within each document.
+///
+/// A search adds up those of the documents that contain all tokens: see `add_up`.
+pub fn differences(
+    codec: Codec,
+    data: &[u8],
+    frequencies: &[u32],
+    out: &mut Vec<u32>,
+) -> Result<()> {
     let total: u64 = frequencies.iter().copied().map(u64::from).sum();
     let total = usize::try_from(total).map_err(|_| out_of_range("positions"))?;
     let most = data.len().saturating_mul(GROUP);
@@ -51,16 +72,7 @@ pub fn decode(codec: Codec, data: &[u8], frequencies: &[u32], out: &mut Vec<u32>
     for slot in left {
         *slot = varint::take(data, &mut at)?;
     }
-    ensure(at == data.len(), "positions, bytes", data.len(), at)?;
-    let mut left = out.as_mut_slice();
-    for &frequency in frequencies {
-        let (own, others) = left
-            .split_at_mut_checked(frequency as usize)
-            .ok_or_else(|| out_of_range("positions"))?;
-        add_up(own)?;
-        left = others;
-    }
-    Ok(())
+    ensure(at == data.len(), "positions, bytes", data.len(), at)
 }
 
 /// Appends the positions of the documents of a block to a stream.
@@ -150,8 +162,8 @@ pub fn encode_pieces(positions: &[u32], out: &mut Vec<u8>, ends: &mut Vec<usize>
     Ok(())
 }
 
-/// Replaces differences by positions.
-fn add_up(values: &mut [u32]) -> Result<()> {
+/// Replaces the differences of a document by positions.
+pub fn add_up(values: &mut [u32]) -> Result<()> {
     let mut last = 0u32;
     for value in values {
         last = last

@@ -179,8 +179,14 @@ impl Posting {
         self.layout.frequencies(self.block(block)?, at, out)
     }
 
-    /// Decodes the positions of a block.
-    pub fn positions(&self, block: usize, frequencies: &[u32], out: &mut Vec<u32>) -> Result<()> {
+    /// Decodes the positions of a block as differences within each document; `false` if they are
+    /// stored in pieces, one document after the other.
+    pub fn differences(
+        &self,
+        block: usize,
+        frequencies: &[u32],
+        out: &mut Vec<u32>,
+    ) -> Result<bool> {
         match &self.positions {
             None => Err(out_of_range("positions: there are none, and they")),
             Some(Positions::Stream {
@@ -189,25 +195,39 @@ impl Posting {
                 starts,
             }) => {
                 let bytes = stream_block(data, starts, block)?;
-                positions::decode(*codec, bytes, frequencies, out)
+                positions::differences(*codec, bytes, frequencies, out)?;
+                Ok(true)
             }
-            Some(Positions::Pieces {
-                lists,
-                offsets,
-                data,
-            }) => {
-                out.clear();
-                let pieces = Lists {
-                    lists,
-                    offsets,
-                    data,
-                };
-                let first = block * self.layout.block_size();
-                for (document, &frequency) in (first..).zip(frequencies) {
-                    document_pieces(pieces, document, frequency, out)?;
-                }
-                Ok(())
-            }
+            Some(Positions::Pieces { .. }) => Ok(false),
         }
+    }
+
+    /// Appends the positions of an entry that are stored in pieces.
+    pub fn pieces(
+        &self,
+        block: usize,
+        at: usize,
+        frequency: u32,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Some(Positions::Pieces {
+            lists,
+            offsets,
+            data,
+        }) = &self.positions
+        else {
+            return Err(out_of_range("pieces of positions"));
+        };
+        let pieces = Lists {
+            lists,
+            offsets,
+            data,
+        };
+        document_pieces(
+            pieces,
+            block * self.layout.block_size() + at,
+            frequency,
+            out,
+        )
     }
 }
