@@ -48,7 +48,10 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
 
     wanted, schema = known
     assert wanted.search is not None
-    search = text_search(query, is_prefilter=wanted.search.is_prefilter)
+    search = text_search(snapshot, query, is_prefilter=wanted.search.is_prefilter)
+    if search.last != wanted.search.last:  # another query has other columns
+        wanted = Scan.of(snapshot, keywords)
+        return wanted, wanted.schema(snapshot)
     return replace(wanted, search=search), schema
 
 

@@ -374,14 +374,14 @@ def _request(
     type, given = type_and_parameters(kind, keywords)
     value_type = indexed_column(snapshot, path).arrow.type
     type.require_supported(path, value_type)
-    name = index_name(f"{path}_idx" if name is None else name)
+    parameters = type.parameters(given, value_type)
+    name = index_name(type.default_name(path, parameters) if name is None else name)
     replaced = _segments_named(snapshot, name)
     if replaced and not replaces:
         raise IndexAlreadyExistsError(
             f"Index name {name!r} already exists, please specify a different name or use "
             "replace=True"
         )
-    parameters = type.parameters(given, value_type)
     return _Request(snapshot, name, path, type, parameters, _uuid(index_uuid), replaced)
 
 
@@ -402,6 +402,8 @@ def type_and_parameters(
         given = {**dict(getattr(kind, "parameters", None) or {}), **given}
     if not isinstance(name, str):
         raise InvalidInputError(f"index_type: expected a name or an IndexConfig, found {kind!r}")
+    if given.get("document_granularity") == "row":  # the only one that most types have
+        del given["document_granularity"]
     return index_type(name), given
 
 

@@ -56,7 +56,7 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
         return found if among is None else replace(found, among=among)
     from pilum.dataset.full_text import text_search  # or vectors only
 
-    text = text_search(given[name], is_prefilter=is_prefilter)
+    text = text_search(snapshot, given[name], is_prefilter=is_prefilter)
     return text if among is None else replace(text, among=among)
 
 
@@ -71,7 +71,7 @@ def _among(snapshot: Snapshot, filter: FullTextQuery | VectorSearchQuery, name: 
     if isinstance(filter, FullTextQuery):
         from pilum.dataset.full_text import text_search
 
-        return text_search(filter, is_prefilter=True)
+        return text_search(snapshot, filter, is_prefilter=True)
     from pilum.dataset.nearest import vector_search
 
     found = vector_search(snapshot, filter.inner(), is_prefilter=True)
@@ -94,7 +94,7 @@ def projected(
     names, projection = project(columns, search.scope(schema))
     if names is None:
         return (*search.first, *search.names(schema.names)), None
-    added = search.first
+    added = (*search.first, *(name for name in search.last if name not in names))
     is_asked = bool(given.get("disable_scoring_autoprojection", False))
     if not is_asked and not (projection is None and search.score in names):
         _warn(search.score)

@@ -177,6 +177,11 @@ class IndexType(ABC, Generic[ThisIndex]):
             InvalidInputError: If one is unknown or invalid.
         """
 
+    def default_name(self, column: str, parameters: Any) -> str:
+        """Return the name of an index of a column that is given none."""
+        del parameters
+        return f"{column}_idx"
+
     def described(self, details: bytes) -> dict[str, Any]:
         """Return the parameters in the details, by the names of the reference; none by default."""
         del details

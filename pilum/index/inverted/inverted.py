@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.errors import UnsupportedTypeError
+from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.index.base import IndexRows, IndexType, Moves, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.building import spill
@@ -65,7 +65,16 @@ class _Inverted(IndexType[InvertedIndex]):
 
     def parameters(self, given: Mapping[str, Any], type: pa.DataType) -> InvertedParameters:
         """Check the keywords of `create_scalar_index`."""
-        return InvertedParameters.from_keywords(given, is_json=_is_json(type))
+        found = InvertedParameters.from_keywords(given, is_json=_is_json(type))
+        if found.list_elements and not any(test(type) for test in _LISTS):
+            raise InvalidInputError(
+                f"document_granularity='list_element' needs a column of lists, not of {type}"
+            )
+        return found
+
+    def default_name(self, column: str, parameters: InvertedParameters) -> str:
+        """Return the name of an index that is given none; that of list elements says so."""
+        return f"{column}_list_element_idx" if parameters.list_elements else f"{column}_idx"
 
     def described(self, details: bytes) -> dict[str, Any]:
         """Return the parameters in the details, by the names of the reference."""

@@ -21,7 +21,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA
 
-__all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters"]
+__all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters", "has_list_elements"]
 
 TYPE_URL = "/lance.table.InvertedIndexDetails"
 
@@ -70,6 +70,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
 _FORMAT_VERSIONS = {f"{mark}{number}": number for mark in ("", "v", "V") for number in (1, 2, 3)}
 _FORMAT_VERSION = "LANCE_FTS_FORMAT_VERSION"
 _BLOCK_SIZES = (128, 256)
+_GRANULARITIES = ("row", "list_element")
 _MAX_U32 = 2**32 - 1
 
 
@@ -145,6 +146,12 @@ class InvertedParameters:
         version = values.pop("format_version", None)
         for name in ("analyzer", "base_tokenizer"):
             values.pop(name, None)
+        granularity = values.pop("document_granularity", "row")
+        if granularity not in _GRANULARITIES:
+            raise InvalidInputError(
+                f"document_granularity: expected one of {_GRANULARITIES}, found {granularity!r}"
+            )
+        values["list_elements"] = granularity == "list_element"
         if "memory_limit" in values:
             values["memory_limit_mib"] = values.pop("memory_limit")
         made = replace(
@@ -309,8 +316,27 @@ class InvertedParameters:
         return 3 if self.block_size == 256 or self.base_tokenizer == "code" else 2
 
 
+def has_list_elements(details: bytes) -> bool:
+    """Return whether the details of an index say that each element of a list is a document.
+
+    Raises:
+        CorruptFileError: If they are damaged.
+    """
+    try:
+        message = index_pb2.InvertedIndexDetails.FromString(details)
+    except DecodeError as error:
+        raise CorruptFileError(f"details of a full-text index: {error}") from error
+    return bool(message.document_granularity == message.LIST_ELEMENT)
+
+
 _STORED = tuple(field.name for field in fields(InvertedParameters))[:18]
-_KEYWORDS = frozenset(_STORED[1:]) | {"analyzer", "format_version", "memory_limit", "num_workers"}
+_KEYWORDS = frozenset(_STORED[1:]) | {
+    "analyzer",
+    "document_granularity",
+    "format_version",
+    "memory_limit",
+    "num_workers",
+}
 
 
 def _base_of(given: Mapping[str, Any]) -> str:
@@ -354,7 +380,13 @@ def _checked(name: str, value: Any, failure: type[Exception] = InvalidInputError
         return None if value is None else _format_version(name, value)
     if name == "custom_stop_words":
         return None if value is None else _words(name, value, failure)
-    if name in ("language", "lance_tokenizer", "base_tokenizer", "analyzer"):
+    if name in (
+        "language",
+        "lance_tokenizer",
+        "base_tokenizer",
+        "analyzer",
+        "document_granularity",
+    ):
         if not isinstance(value, str) and not (name == "analyzer" and value is None):
             raise failure(f"{name}: expected a string, found {value!r}")
         return value

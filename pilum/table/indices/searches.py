@@ -80,9 +80,14 @@ class Search(ABC):
         """The columns that are always returned, before all others."""
         return ()
 
+    @property
+    def last(self) -> tuple[str, ...]:
+        """The columns that are always returned, after all others but the score."""
+        return ()
+
     def names(self, stored: Iterable[str]) -> tuple[str, ...]:
         """Return the names of all columns, given those of the table."""
-        return (*(name for name in stored if name not in self.own), self.score)
+        return (*(name for name in stored if name not in self.own), *self.last, self.score)
 
     def scope(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns that a projection can name: those of a table, and its own."""

@@ -27,7 +27,7 @@ from pilum.index.inverted.flat import flat_partition, tokens_of
 from pilum.index.inverted.hits import Hits
 from pilum.index.inverted.index import InvertedIndex
 from pilum.index.inverted.inverted import INVERTED
-from pilum.index.inverted.parameters import InvertedParameters
+from pilum.index.inverted.parameters import InvertedParameters, has_list_elements
 from pilum.index.inverted.queries import (
     DocumentGranularity,
     FullTextQuery,
@@ -46,7 +46,7 @@ from pilum.table.indices.segments import OpenSegment, are_all_open, open_segment
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["ELEMENT", "SCORE", "TextSearch"]
+__all__ = ["ELEMENT", "SCORE", "TextSearch", "finds_elements"]
 
 SCORE, ELEMENT = "_score", "_doc_index"
 """Columns of the result: the score, and the place in a list of a document that is an element."""
@@ -71,11 +71,13 @@ class TextSearch(Search):
         query: The query; text for all columns that have an index. Text in quotes is a phrase.
         is_prefilter: Whether only rows that match the filter are searched.
         among: See `Search`.
+        has_elements: Whether the documents that it finds are elements of lists.
     """
 
     query: FullTextQuery | str
     is_prefilter: bool = False
     among: Search | None = None
+    has_elements: bool = False
 
     score = SCORE
 
@@ -84,12 +86,36 @@ class TextSearch(Search):
         """See `Search.own`."""
         return _OWN
 
+    @property
+    def last(self) -> tuple[str, ...]:
+        """See `Search.last`."""
+        return (ELEMENT,) if self.has_elements else ()
+
     def found(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Found:
         """See `Search.found`."""
         if self.is_prefilter:
             options = replace(options, filter=self.prefilter(snapshot, options, use))
         hits = _Search(snapshot, options, self, use).hits()
         return Found(hits.references, partial(_column, hits))
+
+
+def finds_elements(snapshot: Snapshot, query: FullTextQuery) -> bool:
+    """Return whether the documents of a query of one column are elements of lists.
+
+    The query says so, or else the index that is the first of the column.
+
+    Raises:
+        CorruptFileError: If the details of the index are damaged.
+    """
+    if not isinstance(query, MatchQuery | PhraseQuery) or query.column is None:
+        return False
+    if query.document_granularity is not None:
+        return query.document_granularity is DocumentGranularity.LIST_ELEMENT
+    schema = snapshot.schema
+    for segment in segments(snapshot):
+        if segment.type is INVERTED and schema.path(segment.field_id) == query.column:
+            return has_list_elements(segment.entry.message.index_details.value)
+    return False
 
 
 def _column(hits: Hits, name: str) -> pa.Array:

@@ -42,3 +42,45 @@ def test_queries_that_say_what_a_document_is(tmp_path: Path, made: str | None) -
     element = MatchQuery("b", "s", document_granularity=DocumentGranularity.LIST_ELEMENT)
     with pytest.raises(InvalidInputError, match="has no lists"):
         dataset.to_table(full_text_query=element)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["made here", "made by the reference"])
+def test_indices_of_list_elements(tmp_path: Path, own: bool) -> None:
+    """Both libraries create them under one name, use them, and return the place of an element."""
+    lists = pa.table({"l": [["a b", "b c"], ["c"], None, ["b"]], "i": [1, 2, 3, 4]})
+    library = pilum if own else lance
+    made = library.write_dataset(lists, tmp_path / "t")
+    granularity = library.query.DocumentGranularity
+    given: dict[str, Any] = {"stem": False, "remove_stop_words": False}
+    made.create_scalar_index(
+        "l", "INVERTED", document_granularity=granularity.LIST_ELEMENT, **given
+    )
+    made.create_scalar_index("i", "BTREE", document_granularity=granularity.ROW)
+    reference, dataset = lance.dataset(tmp_path / "t"), pilum.dataset(tmp_path / "t")
+    names = [one["name"] for one in dataset.list_indices()]
+    assert sorted(names) == ["i_idx", "l_list_element_idx"]
+    queries = MatchQuery("b", "l"), lance.query.MatchQuery("b", "l")
+    scans: list[dict[str, Any]] = [
+        {},
+        {"columns": ["i", "_score"]},
+        {"columns": ["_doc_index", "i"], "disable_scoring_autoprojection": True},
+        {"with_row_id": True},
+    ]
+    for scan in scans * 2:
+        found = dataset.to_table(full_text_query=queries[0], **scan)
+        expected = reference.to_table(full_text_query=queries[1], **scan)
+        assert found.schema.names == expected.schema.names
+        assert found.to_pylist() == expected.to_pylist()
+
+
+def test_refused_granularities(tmp_path: Path) -> None:
+    """Only lists have elements, and only full-text indices have documents."""
+    dataset = pilum.write_dataset(pa.table({"s": ["a"], "i": [1]}), tmp_path / "t")
+    with pytest.raises(InvalidInputError, match="needs a column of lists"):
+        dataset.create_scalar_index("s", "INVERTED", document_granularity="list_element")
+    with pytest.raises(InvalidInputError, match="expected one of"):
+        dataset.create_scalar_index("s", "INVERTED", document_granularity="column")
+    with pytest.raises(TypeError, match="document_granularity"):
+        dataset.create_scalar_index(
+            "i", "BTREE", document_granularity=DocumentGranularity.LIST_ELEMENT
+        )
