@@ -37,13 +37,12 @@ from pilum.blocks import (
     integers,
 )
 from pilum.encodings.base import Candidate, Compressive
+from pilum.encodings.compressive.bitpacking import InlineBitpacking, OutOfLineBitpacking
 from pilum.encodings.compressive.byte_stream_split import ByteStreamSplit
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General
-from pilum.encodings.compressive.inline_bitpacking import InlineBitpacking
-from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.options import EncodingOptions

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from container.files import read_table, write_table
 
+from pilum.encodings.compressive.bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.structural.mini_block_writer import level_encodings
 from pilum.format.version import FileVersion

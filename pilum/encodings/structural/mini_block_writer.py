@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import ValueBlock
 from pilum.encodings.base import Compressive, EncodedPage, layer_kinds
+from pilum.encodings.compressive.bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
-from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.structural.mini_block import PageDictionary
