@@ -11,6 +11,19 @@ use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Strings<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
+/// Texts or binary documents, as the kernels take them.
+fn documents<'a>(
+    offsets: &'a OffsetsArg<'_>,
+    data: &'a Bytes<'_>,
+    validity: Option<&'a Bytes<'_>>,
+) -> PyResult<selecting::Documents<'a>> {
+    Ok(selecting::Documents {
+        offsets: offsets.view()?,
+        data: slice(data)?,
+        validity: validity.map(slice).transpose()?,
+    })
+}
+
 /// Converts texts to binary form; returns offsets and bytes.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
@@ -20,9 +33,8 @@ pub fn encode_json<'py>(
     data: Bytes<'py>,
     validity: Option<Bytes<'py>>,
 ) -> PyResult<Strings<'py>> {
-    let (offsets, data) = (offsets.view()?, slice(&data)?);
-    let validity = validity.as_ref().map(slice).transpose()?;
-    let made = py.detach(|| jsonb::encode(offsets, data, validity));
+    let documents = documents(&offsets, &data, validity.as_ref())?;
+    let made = py.detach(|| jsonb::encode(documents.offsets, documents.data, documents.validity));
     let (offsets, data) = made.map_err(impossible)?;
     Ok((offsets.into_pyarray(py), data.into_pyarray(py)))
 }
@@ -36,9 +48,8 @@ pub fn decode_json<'py>(
     data: Bytes<'py>,
     validity: Option<Bytes<'py>>,
 ) -> PyResult<Strings<'py>> {
-    let (offsets, data) = (offsets.view()?, slice(&data)?);
-    let validity = validity.as_ref().map(slice).transpose()?;
-    let made = py.detach(|| jsonb::decode(offsets, data, validity));
+    let documents = documents(&offsets, &data, validity.as_ref())?;
+    let made = py.detach(|| jsonb::decode(documents.offsets, documents.data, documents.validity));
     let (offsets, data) = made.map_err(|error| corrupt(py, &error))?;
     Ok((offsets.into_pyarray(py), data.into_pyarray(py)))
 }
@@ -67,8 +78,7 @@ pub fn json_values<'py>(
     validity: Option<Bytes<'py>>,
     path: Vec<StepArg>,
 ) -> PyResult<Values<'py>> {
-    let (offsets, data) = (offsets.view()?, slice(&data)?);
-    let validity = validity.as_ref().map(slice).transpose()?;
+    let documents = documents(&offsets, &data, validity.as_ref())?;
     let path: Vec<json_path::Step> = path
         .into_iter()
         .map(|step| match step {
@@ -77,7 +87,7 @@ pub fn json_values<'py>(
         })
         .collect();
     let found = py
-        .detach(|| json_path::values(offsets, data, validity, &path))
+        .detach(|| json_path::values(documents.offsets, documents.data, documents.validity, &path))
         .map_err(|error| corrupt(py, &error))?;
     Ok((
         found.kinds.into_pyarray(py),
@@ -123,11 +133,7 @@ pub fn json_select<'py>(
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<u8>>,
 )> {
-    let documents = selecting::Documents {
-        offsets: offsets.view()?,
-        data: slice(&data)?,
-        validity: validity.as_ref().map(slice).transpose()?,
-    };
+    let documents = documents(&offsets, &data, validity.as_ref())?;
     let path = selection(path)?;
     let (found, (ends, data)) = py
         .detach(|| selecting::select(documents, &path))
@@ -149,11 +155,7 @@ pub fn json_array_lengths<'py>(
     validity: Option<Bytes<'py>>,
     path: Vec<SelectArg>,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let documents = selecting::Documents {
-        offsets: offsets.view()?,
-        data: slice(&data)?,
-        validity: validity.as_ref().map(slice).transpose()?,
-    };
+    let documents = documents(&offsets, &data, validity.as_ref())?;
     let path = selection(path)?;
     let found = py
         .detach(|| selecting::lengths(documents, &path))
@@ -172,11 +174,7 @@ pub fn json_array_contains<'py>(
     path: Vec<SelectArg>,
     text: String,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-    let documents = selecting::Documents {
-        offsets: offsets.view()?,
-        data: slice(&data)?,
-        validity: validity.as_ref().map(slice).transpose()?,
-    };
+    let documents = documents(&offsets, &data, validity.as_ref())?;
     let path = selection(path)?;
     let found = py
         .detach(|| selecting::contains(documents, &path, &text))
