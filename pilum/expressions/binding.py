@@ -492,6 +492,8 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether a cast means the same here and in the reference."""
     if pt.is_null(source) or source == target:
         return True
+    if is_list(source) and is_list(target):
+        return _castable(source.value_type, target.value_type)
     if is_text(target):
         exact = pt.is_integer(source) or pt.is_decimal(source) or pt.is_boolean(source)
         local = pt.is_date32(source) or (pt.is_timestamp(source) and not source.tz)

@@ -20,7 +20,7 @@ from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare
 from pilum.expressions.functions import FUNCTIONS, Datum
-from pilum.expressions.lists import compare_lists, is_list
+from pilum.expressions.lists import cast_lists, compare_lists, is_list
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -228,6 +228,8 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     of three.
     """
     source = values.type
+    if is_list(source) and is_list(target):
+        return cast_lists(values, target, cast)
     if counts_units(source, target):
         return values.cast(_units_of(source)).cast(target)
     if counts_units(target, source):

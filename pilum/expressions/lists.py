@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.errors import FilterError
 from pilum.expressions.compare import bits, ordinals
 from pilum.expressions.types import FALSE, scalar_of
 
 __all__ = [
+    "cast_lists",
     "compare_lists",
     "has",
     "has_all",
@@ -51,6 +53,38 @@ def is_list(arrow: pa.DataType) -> bool:
 def list_scalar(values: pa.Array) -> pa.Scalar:
     """Return one list of values."""
     return pa.ListArray.from_arrays(pa.array(np.array([0, len(values)], np.int32)), values)[0]
+
+
+def cast_lists(lists: Datum, target: pa.DataType, cast: Callable[..., Datum]) -> Datum:
+    """Return lists of any kind as lists of another kind.
+
+    Args:
+        lists: The lists.
+        target: Their new type.
+        cast: Function that casts the items to a type.
+
+    Raises:
+        FilterError: If a list has not as many items as the new type.
+    """
+    if isinstance(lists, pa.Scalar):
+        return cast_lists(pa.repeat(lists, 1), target, cast)[0]
+    items = cast(pc.list_flatten(lists), target.value_type)
+    is_null = lists.is_null()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    if not pt.is_fixed_size_list(target):
+        width = np.int64 if pt.is_large_list(target) else np.int32
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(width)
+        kind = pa.LargeListArray if pt.is_large_list(target) else pa.ListArray
+        return kind.from_arrays(pa.array(offsets), items, type=target, mask=is_null)
+    size, has_list = target.list_size, ~np.asarray(is_null)
+    wrong = lengths[has_list & (lengths != size)]
+    if len(wrong):
+        raise FilterError(f"a list of {wrong[0]} items, where the type has {size}: {target}")
+    places = np.zeros((len(lists), size), np.int64)
+    places[has_list] = np.arange(len(items)).reshape(-1, size)
+    missing = np.broadcast_to(~has_list[:, np.newaxis], places.shape)
+    filled = items.take(pa.array(places.reshape(-1), mask=missing.reshape(-1)))
+    return pa.FixedSizeListArray.from_arrays(filled, type=target, mask=is_null)
 
 
 def has(lists: Datum, value: Datum) -> Datum:

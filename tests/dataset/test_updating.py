@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -365,3 +366,48 @@ def test_json_is_set_as_text(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="JSON"):
         dataset.update({"j": "'{bad'"})
     assert files(dataset) == before
+
+
+_LISTS = [
+    pa.list_(pa.float32(), 2),
+    pa.list_(pa.float64(), 2),
+    pa.list_(pa.float16(), 2),
+    pa.list_(pa.uint8(), 2),
+    pa.list_(pa.int64()),
+    pa.large_list(pa.float32()),
+]
+
+
+def _lists(kind: pa.DataType) -> pa.Table:
+    items = pa.array([1, 2, 3, 4, 5, 6]).cast(pa.float64()).cast(kind.value_type)
+    lists = pa.FixedSizeListArray.from_arrays(items, 2)
+    others = pa.array([[9, 9.5], None, [7, 7]], pa.list_(pa.float32(), 2))
+    column = lists.cast(kind) if not pa.types.is_fixed_size_list(kind) else lists
+    return pa.table({"id": [0, 1, 2], "v": column, "w": others})
+
+
+@pytest.mark.parametrize("kind", _LISTS, ids=str)
+@pytest.mark.parametrize("text", ["[1.5, 2.5]", "[4, 8]", "make_array(1.0, 2.0)", "w", "null"])
+def test_lists_are_assigned_as_in_the_reference(
+    tmp_path: Path, kind: pa.DataType, text: str
+) -> None:
+    found = []
+    for name, library in (("own", pilum), ("peer", lance)):
+        dataset: Any = library.write_dataset(_lists(kind), str(tmp_path / name))
+        dataset.update({"v": text}, where="id <> 1")
+        assert dataset.schema.field("v").type == dataset.to_table()["v"].type == kind
+        found.append(dataset.to_table().sort_by("id")["v"].to_pylist())
+    assert found[0] == found[1]
+
+
+def test_lists_of_other_lengths_are_not_assigned(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(_lists(_LISTS[0]), str(tmp_path / "t"))
+    for text in ("[1]", "[1, 2, 3]", "[]", "make_array(id)"):
+        with pytest.raises(FilterError, match="items, where the type has 2"):
+            dataset.update({"v": text})
+    with pytest.raises(FilterError, match="cannot cast"):
+        dataset.update({"v": "3"})
+    dataset.update({"v": "[id, 2.5]", "w": "v"}, where="id > 0")
+    rows = dataset.to_table().sort_by("id")
+    assert rows["v"].to_pylist() == [[1, 2], [1, 2.5], [2, 2.5]]
+    assert rows["w"].to_pylist() == [[9, 9.5], [3, 4], [5, 6]]
