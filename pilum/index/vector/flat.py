@@ -10,6 +10,7 @@ Source: docs/format/vector-indices.md, "Quantizers".
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -29,6 +30,10 @@ from pilum.kernels import nearest_flat
 __all__ = ["COLUMN", "FlatQuantizer"]
 
 COLUMN = "flat"
+
+
+_TOLERANCE = 0.02
+"""So far may the mean square of the lengths of vectors be from 1, for cosine."""
 
 
 class FlatQuantizer(Quantizer):
@@ -107,6 +112,21 @@ class FlatQuantizer(Quantizer):
         del partitions, centroids
         found = columns[COLUMN]
         return found if self.metric is Metric.HAMMING else found.astype(np.float32, copy=False)
+
+    def flaw(self, columns: Columns) -> str | None:
+        """See `Quantizer.flaw`; a product of all elements costs much less than a test of each."""
+        rows = columns[COLUMN]
+        if self.metric is Metric.HAMMING or not len(rows):
+            return None
+        with np.errstate(all="ignore"):
+            elements = rows.reshape(-1)
+            total = float(np.dot(elements, elements)) if rows.dtype != np.float16 else np.nan
+        if not math.isfinite(total) and not np.isfinite(rows).all():
+            return "vectors that are not finite"
+        is_wrong = abs(total - len(rows)) > _TOLERANCE * len(rows)  # never for NaN
+        if self.metric is Metric.COSINE and is_wrong:
+            return f"vectors of the mean length {math.sqrt(total / len(rows)):.3g}, not 1"
+        return None
 
     def statistics(self) -> dict[str, Any]:
         """See `Quantizer.statistics`."""

@@ -267,6 +267,14 @@ class Quantizer(ABC):
             centroids: Shape (P, D).
         """
 
+    def flaw(self, columns: Columns) -> str | None:
+        """Return what cannot be right about stored rows of partitions; None if nothing is noticed.
+
+        Codes have no checksums: this looks only at what is cheap to see.
+        """
+        del columns
+        return None
+
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` about it, by the reference's names."""

@@ -317,6 +317,11 @@ class Rabitq(Quantizer):
         residuals = self.rotation.restored(codes * factors[:, np.newaxis])
         return residuals + np.asarray(centroids, np.float32)[partitions]
 
+    def flaw(self, columns: Columns) -> str | None:
+        """See `Quantizer.flaw`."""
+        wrong = [name for name in (_ADD, _SCALE) if np.isnan(columns[name]).any()]
+        return f"column {wrong[0]!r}: NaN" if wrong else None
+
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` about it, by the reference's names."""
         found: dict[str, Any] = json.loads(self._json(None, self.is_packed))

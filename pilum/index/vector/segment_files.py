@@ -174,6 +174,7 @@ class AuxiliaryFile(StoredPartitions):
 
     def __init__(self, file: IndexFile, quantizer: Quantizer, ivf: IvfMessage) -> None:
         self._file = file
+        self._quantizer = quantizer
         self._names = [_ROW_ID, *(field.name for field in quantizer.fields)]
         self._offsets = ivf.offsets
         self.lengths = ivf.lengths
@@ -217,6 +218,9 @@ class AuxiliaryFile(StoredPartitions):
         table = self._file.read(self._names, RowRanges(np.ascontiguousarray(bounds)))
         arrays = {name: _array(table[name], name, self.path) for name in self._names}
         rows, at = arrays.pop(_ROW_ID), 0
+        flaw = self._quantizer.flaw(arrays)
+        if flaw is not None:
+            raise CorruptFileError(flaw, self.path)
         found: list[tuple[Addresses, Columns]] = []
         for length in lengths.tolist():
             part = slice(at, at + length)

@@ -102,6 +102,16 @@ class VectorSegments:
         Raises:
             CorruptFileError: If a file is damaged.
         """
+        found = self._nearest(vectors, query, allowed)
+        for one in found:
+            if len(set(one.ids.tolist())) < len(one):
+                raise CorruptFileError("the index names a row twice", f"index {self.name!r}")
+        return found
+
+    def _nearest(
+        self, vectors: Matrix, query: NearestQuery, allowed: Sequence[RowSet | None]
+    ) -> list[Nearest]:
+        """Return the nearest rows as `nearest`; rows of lists of vectors may repeat."""
         parts: list[list[Nearest]] = [[] for _ in vectors]
         for (segment, index), rows in zip(self.segments, allowed, strict=True):
             found = index.nearest_batch(vectors, query, rows)
@@ -121,7 +131,7 @@ class VectorSegments:
             allowed: From `allowed`.
         """
         more = replace(query, k=query.k * _MORE_OF_LISTS, lower=None, upper=None)
-        return fused(self.nearest(vectors, more, allowed), query.k)
+        return fused(self._nearest(vectors, more, allowed), query.k)
 
 
 def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegments | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import pilum
 from pilum.errors import CorruptFileError
+from pilum.indices import IndicesBuilder
 
 DIMENSION, NUM_ROWS, ALL = 8, 400, 64
 RANDOM = np.random.default_rng(17)
@@ -335,7 +336,7 @@ def damaged(content: bytes, way: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["index.idx", "auxiliary.idx"])
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_RQ", "IVF_HNSW_SQ"])
 def test_damaged_files_never_give_wrong_rows(tmp_path: Path, kind: str, name: str) -> None:
     life = Life(str(tmp_path / "t"), kind)
     life.index()
@@ -360,3 +361,41 @@ def test_damaged_files_never_give_wrong_rows(tmp_path: Path, kind: str, name: st
         assert set(answer) <= life.live.keys()
         assert len(set(answer)) == len(answer)
     assert num_warned + num_raised >= 8  # at least the files that were cut
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 3e20])
+def test_vectors_that_cannot_be_right_are_noticed(
+    tmp_path: Path, metric: str, wrong: float
+) -> None:
+    if metric == "l2" and wrong == 3e20:
+        wrong = -np.inf  # any finite number may be right
+    vectors = RANDOM.normal(size=(300, DIMENSION)).astype(np.float32)
+    dataset = pilum.write_dataset(batch(range(300), vectors), str(tmp_path / "t"))
+    dataset.create_index("v", "IVF_FLAT", metric=metric, num_partitions=2)
+    stored = vectors if metric == "l2" else vectors / np.linalg.norm(vectors, axis=1)[:, np.newaxis]
+    [path] = (tmp_path / "t" / "_indices").glob("*/auxiliary.idx")
+    content = path.read_bytes()
+    # Some of the normalized numbers differ in their last bits.
+    places = [content.find(np.float32(one).tobytes()) for one in stored[:40].reshape(-1)]
+    place = max(places)
+    assert place > 0
+    damaged = content[:place] + np.float32(wrong).tobytes() + content[place + 4 :]
+    path.write_bytes(damaged)
+    opened = pilum.dataset(str(tmp_path / "t"), session=pilum.Session())
+    nearest = {"column": "v", "q": vectors[0], "k": 5, "nprobes": 2}
+    with pytest.raises(CorruptFileError, match=r"not finite|mean length"):
+        opened.to_table(columns=["id", "_distance"], nearest=nearest)
+
+
+def test_rows_that_are_listed_twice_are_noticed(tmp_path: Path) -> None:
+    vectors = RANDOM.normal(size=(600, DIMENSION)).astype(np.float32)
+    dataset = pilum.write_dataset(batch(range(600), vectors), str(tmp_path / "t"))
+    builder = IndicesBuilder(dataset, "v")
+    ivf = builder.train_ivf(2, sample_rate=50)
+    pq = builder.train_pq(ivf, 2, sample_rate=2)
+    for name in ("one", "two"):
+        builder.transform_vectors(ivf, pq, str(tmp_path / f"{name}.lance"))
+    builder.load_shuffled_vectors(["one.lance", "two.lance"], str(tmp_path), ivf, pq)
+    with pytest.raises(CorruptFileError, match="names a row twice"):
+        found(dataset, vectors[0], 5)
