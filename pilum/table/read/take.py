@@ -46,6 +46,8 @@ __all__ = [
 _SMALL_BYTES = 64 * 1024
 _TOGETHER = 256
 """Maximum number of adjacent small fragments that are read together."""
+_FEW_VALUES = 256
+"""Maximum number of rows x columns that are copied into one buffer to decode them together."""
 _MANY_VALUES = 4096
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
@@ -300,8 +302,8 @@ def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa
 
 
 def _are_few(parts: Sequence[Part], wanted: ReadColumns) -> bool:
-    """Return whether one thread decodes the rows of all parts together."""
-    return sum([len(rows) for _, rows in parts]) * len(wanted.fields) < _MANY_VALUES
+    """Return whether the rows of all parts are decoded together."""
+    return sum([len(rows) for _, rows in parts]) * len(wanted.fields) <= _FEW_VALUES
 
 
 def _is_small(reader: FragmentReader) -> bool:
@@ -342,7 +344,7 @@ def _read_columns(
     """Return arrays with the rows of the segments of each column."""
     if num_rows * len(segments) >= _MANY_VALUES:
         return _read_in_threads(segments)
-    if not is_remote:
+    if not is_remote and num_rows * len(segments) <= _FEW_VALUES:
         return read_columns(segments)
     arrays = iter(read_segments([segment for column in segments for segment in column]))
     return [[next(arrays) for _ in column] for column in segments]
