@@ -579,13 +579,11 @@ def nearest_scalar_codes(
 class ProductCodebook:
     def __new__(cls, codewords: NDArray[np.float32]) -> Self: ...
     def encode(self, vectors: NDArray[np.float32]) -> Bytes: ...
-    def sums(
-        self, vectors: NDArray[np.float32], codes: Bytes
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
-    def tables(self, queries: NDArray[np.float32], metric: str) -> NDArray[np.float32]: ...
     def nearest(
         self,
-        parts: Sequence[tuple[Bytes, References, Allowed, Numbers, NDArray[np.float32] | None]],
+        parts: Sequence[
+            tuple[tuple[Bytes, NDArray[np.float32] | None], References, Allowed, Numbers]
+        ],
         queries: NDArray[np.float32],
         metric: str,
         k: int,
@@ -600,7 +598,10 @@ def cluster_sums(
     vectors: Vectors, clusters: NDArray[np.uint32], num_clusters: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
 def nearest_centroids(
-    products: NDArray[np.float32], offsets: NDArray[np.float32], factor: float
+    vectors: NDArray[np.float32],
+    centroids: NDArray[np.float32],
+    offsets: NDArray[np.float32],
+    factor: float,
 ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
 
 RabitqPart: TypeAlias = tuple[

@@ -3,12 +3,11 @@
 They have the names and the arguments of the kernels. A search goes through parts, for example
 the probed partitions of an index, and returns the `k` nearest rows of each query:
 
-    part      data      the vectors or codes of its rows
+    part      data      the vectors or codes of its rows; for product codes a pair of codes and the
+                        centroid, float32 (D,), which is subtracted from the queries, or None
               rows      uint64 (n,), their references; or an int, the reference of the first row
               allowed   bool (n,), the rows that may be returned; None: all
               queries   uint32, the numbers of the queries that search this part; None: all
-              (product codes only) the centroid, float32 (D,), which is subtracted from the
-              queries; None: nothing is
 
     answer    bounds    int64 (number of queries + 1,), where the rows of each query end
               rows      uint64, ordered by distance, then by reference
@@ -44,11 +43,10 @@ Part: TypeAlias = tuple[
     Matrix, NDArray[np.uint64] | int, NDArray[np.bool_] | None, NDArray[np.uint32] | None
 ]
 ProductPart: TypeAlias = tuple[
-    Matrix,
+    tuple[Matrix, Floats | None],
     NDArray[np.uint64] | int,
     NDArray[np.bool_] | None,
     NDArray[np.uint32] | None,
-    Floats | None,
 ]
 Distances: TypeAlias = Callable[[int], Matrix]
 """The distances of the rows of a part from the query of that number."""
@@ -153,17 +151,6 @@ class ProductCodebook:
         ]
         return np.stack(codes, axis=1).astype(np.uint8)
 
-    def sums(
-        self, vectors: Floats, codes: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the sum of the sub-vectors with each code, (m, C, D / m), and how many: (m, C)."""
-        cut = self._cut(vectors)
-        both = [
-            cluster_sums(cut[:, i], codes[:, i].astype(np.uint32), self.num_codes)
-            for i in range(self.num_sub_vectors)
-        ]
-        return np.stack([sums for sums, _ in both]), np.stack([counts for _, counts in both])
-
     def tables(self, queries: Floats, metric: str) -> Floats:
         """Return the distance of each codeword from its part of each query: (queries, m, C)."""
         cut = self._cut(queries)[:, :, np.newaxis, :]
@@ -187,10 +174,11 @@ class ProductCodebook:
         """Search product codes as stored: uint8 (n, m) of 8 bits, (n, m / 2) of 4 bits."""
 
         def of_part(part: ProductPart) -> Distances:
-            codes = self._codes(part[0], transposed)
+            stored, centroid = part[0]
+            codes = self._codes(stored, transposed)
 
             def one(number: int) -> Matrix:
-                query = queries[number] if part[4] is None else queries[number] - part[4]
+                query = queries[number] if centroid is None else queries[number] - centroid
                 table = self.tables(query[np.newaxis], metric)[0]
                 total = np.zeros(len(codes), np.float32)
                 for line, column in zip(table, codes.T, strict=True):
@@ -199,7 +187,7 @@ class ProductCodebook:
 
             return one
 
-        found = [(part[:4], of_part(part)) for part in parts]
+        found = [((part[0][0], *part[1:]), of_part(part)) for part in parts]
         return _nearest(found, len(queries), k, lower, upper, earlier)
 
     def _codes(self, stored: NDArray[np.uint8], transposed: bool) -> NDArray[np.uint8]:
@@ -219,16 +207,19 @@ def cluster_sums(
 
 
 def nearest_centroids(
-    products: Floats, offsets: Floats, factor: float
+    vectors: Floats, centroids: Floats, offsets: Floats, factor: float
 ) -> tuple[NDArray[np.uint32], Floats]:
-    """Return where `offsets - factor * products[i]` is least, and that value, of each row i.
+    """Return where `offsets - factor * centroids @ vector` is least, and that value, for vectors.
 
-    With the squared norms of the centroids as offsets and the factor 2, this is the nearest
+    With the squared lengths of the centroids as offsets and the factor 2, this is the nearest
     centroid by l2. With zeros and 1, it is the one with the greatest product. Of equal values the
-    first one counts. NaN is never the least; a row of NaN only has 0 and NaN.
+    first one counts. NaN is never the least; if there is nothing else, the first centroid has the
+    value infinity.
     """
-    values = offsets - np.float32(factor) * products
-    places = np.where(np.isnan(values), np.inf, values).argmin(axis=1)
+    with np.errstate(all="ignore"):
+        values = offsets - np.float32(factor) * (vectors @ centroids.T)
+    values = np.where(np.isnan(values), np.float32(np.inf), values)
+    places = values.argmin(axis=1)
     return places.astype(np.uint32), values[np.arange(len(values)), places]
 
 

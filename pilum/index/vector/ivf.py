@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import normalized
+from pilum.kernels import nearest_centroids
 
 __all__ = ["IvfModel"]
 
@@ -127,25 +128,29 @@ class IvfModel:
 
 
 class _Assignment:
-    """The nearest centroids of blocks of vectors, by matrix products."""
+    """The nearest centroids of blocks of vectors."""
 
     def __init__(self, model: IvfModel) -> None:
         self._metric = model.metric
-        dtype = np.float64 if model.centroids.dtype == np.float64 else np.float32
-        self._centroids = _elements(model.centroids, model.metric, dtype)
-        self._dtype = dtype
-        self._norms = np.einsum("ij,ij->i", self._centroids, self._centroids)
+        self._dtype = np.float64 if model.centroids.dtype == np.float64 else np.float32
+        self._centroids = _elements(model.centroids, model.metric, self._dtype)
+        if model.metric is Metric.DOT:
+            self._factor, offsets = 1, np.ones(len(self._centroids), self._dtype)
+        else:
+            self._factor, offsets = 2, np.einsum("ij,ij->i", self._centroids, self._centroids)
+        self._offsets: NDArray[Any] = offsets
 
     def of(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the nearest centroid of each vector, and its distance."""
         block = _elements(vectors, self._metric, self._dtype)
-        products = block @ self._centroids.T
+        if self._dtype is np.float32:
+            nearest, values = nearest_centroids(block, self._centroids, self._offsets, self._factor)
+        else:
+            all_values = self._offsets - self._factor * (block @ self._centroids.T)
+            nearest = all_values.argmin(axis=1).astype(np.uint32)
+            values = all_values[np.arange(len(block)), nearest]
         if self._metric is Metric.DOT:
-            nearest = products.argmax(axis=1)
-            return nearest, 1 - products[np.arange(len(block)), nearest]
-        products *= -2
-        products += self._norms
-        nearest = products.argmin(axis=1)
+            return nearest, values
         gaps = block - self._centroids[nearest]
         return nearest, np.einsum("ij,ij->i", gaps, gaps)
 

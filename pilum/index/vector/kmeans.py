@@ -1,14 +1,15 @@
 """K-means: centroids such that the sum of squared distances of rows to the nearest one is small.
 
     centroids   rows, in eight rounds: drawn in proportion to the distance to those before
-    repeat      each row goes to its nearest centroid          a matrix product per block of rows
-                each centroid becomes the mean of its rows     sorted by cluster, then summed
+    repeat      each row goes to its nearest centroid
+                each centroid moves to the mean of its rows, and at first as far again by half
                 an empty cluster begins again at a row, which is drawn in proportion to its distance
-    until       the loss, that is the sum, shrinks by less than 1/10,000
+    until       the loss, that is the sum, shrinks by less than a tolerance
 
-Squared distances are |x|² + |c|² - 2 x·c; for the nearest centroid, |x|² does not matter. The loss
-never grows. Centroids can be bound to a form by a projection: to length 1 (then the nearest one has
-the largest inner product), or to bits (then the distance is that of Hamming).
+Squared distances are |x|² + |c|² - 2 x·c; for the nearest centroid, |x|² does not matter. A step
+after which the loss is larger is taken back; the last steps lead to the means themselves. Centroids
+can be bound to a form by a projection: to length 1 (then the nearest one has the largest inner
+product), or to bits (then the distance is that of Hamming).
 
 Very many clusters are found in steps: first 16, then the largest is divided into at most 16, and so
 on; at last, all centroids are updated as often as is affordable.
@@ -20,13 +21,11 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.index.vector.products import product
-from pilum.kernels import cluster_sums
+from pilum.kernels import cluster_sums, nearest_centroids
 from pilum.parallel import num_threads, submit
 
 __all__ = ["Clusters", "Projection", "bits", "directions", "k_means", "many_clusters", "nearest"]
@@ -34,8 +33,10 @@ __all__ = ["Clusters", "Projection", "bits", "directions", "k_means", "many_clus
 Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Function that returns the centroids that are permitted and nearest to means."""
 
-_STALLED = 1e-4
-_BLOCK_SCORES = 2**18
+_TOLERANCE = 1e-4
+_LONG_STEP = 1.5
+"""How far centroids move at first, in distances to the means: half as many updates are needed."""
+
 _MOST_AT_ONCE = 256
 _BRANCHES = 16
 _ROUNDS = 8
@@ -60,7 +61,7 @@ class Clusters:
     """
 
     centroids: NDArray[np.float32]
-    numbers: NDArray[np.intp]
+    numbers: NDArray[np.uint32]
     loss: float
 
 
@@ -78,7 +79,7 @@ def bits(means: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def nearest(
     rows: NDArray[np.float32], centroids: NDArray[np.float32], *, has_pool: bool = False
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
     """Return the number of the centroid nearest to each row, and the squared distance to it.
 
     Args:
@@ -86,41 +87,21 @@ def nearest(
         centroids: Shape (k, D).
         has_pool: Whether to use the pool for computing; must be False in a task of that pool.
     """
-    numbers = np.empty(len(rows), np.intp)
-    distances = np.empty(len(rows), np.float32)
-    norms = np.einsum("ij,ij->i", centroids, centroids)
-    factors = np.ascontiguousarray(centroids.T) * np.float32(-2)
+    offsets = np.einsum("ij,ij->i", centroids, centroids)
 
-    def find(part: slice) -> None:
-        _find(rows[part], factors, norms, numbers[part], distances[part])
+    def find(part: NDArray[np.float32]) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+        numbers, distances = nearest_centroids(part, centroids, offsets, 2.0)
+        distances += np.einsum("ij,ij->i", part, part)
+        return numbers, np.maximum(distances, 0, out=distances)
 
     count = num_threads() if has_pool and len(rows) * centroids.size > _FEW_PRODUCTS else 1
-    bounds = np.linspace(0, len(rows), count + 1).astype(int).tolist()
-    parts = [slice(start, end) for start, end in pairwise(bounds)]
-    tasks = [submit(partial(find, part)) for part in parts[1:]]
-    find(parts[0])
-    for task in tasks:
-        task.result()
-    return numbers, distances
-
-
-def _find(
-    rows: NDArray[np.float32],
-    factors: NDArray[np.float32],
-    norms: NDArray[np.float32],
-    numbers: NDArray[np.intp],
-    distances: NDArray[np.float32],
-) -> None:
-    step = max(64, min(_BLOCK_SCORES // len(norms), len(rows)))
-    block = np.empty((step, len(norms)), np.float32)
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        scores = product(part, factors, block[: len(part)])
-        scores += norms
-        best = scores.argmin(axis=1, out=numbers[start : start + step])
-        distances[start : start + step] = scores[np.arange(len(part)), best]
-    distances += np.einsum("ij,ij->i", rows, rows)
-    np.maximum(distances, 0, out=distances)
+    if count == 1:
+        return find(rows)
+    first, *others = np.array_split(rows, count)
+    tasks = [submit(partial(find, part)) for part in others]
+    found = [find(first), *(task.result() for task in tasks)]
+    numbers, distances = zip(*found, strict=True)
+    return np.concatenate(numbers), np.concatenate(distances)
 
 
 def k_means(
@@ -130,6 +111,7 @@ def k_means(
     *,
     projection: Projection | None = None,
     max_iterations: int = 50,
+    tolerance: float = _TOLERANCE,
     has_pool: bool = False,
 ) -> Clusters:
     """Find clusters.
@@ -140,11 +122,12 @@ def k_means(
         generator: Source of random numbers.
         projection: Binds centroids to a form; None for none.
         max_iterations: Most updates of the centroids.
+        tolerance: If the loss shrinks by a smaller part, no further updates follow.
         has_pool: As for `nearest`.
     """
     project = projection or _unchanged
     centroids = project(rows[_first_rows(rows, count, generator, has_pool)])
-    return _improved(rows, centroids, generator, project, max_iterations, has_pool)
+    return _improved(rows, centroids, generator, project, max_iterations, has_pool, tolerance)
 
 
 def many_clusters(
@@ -202,23 +185,28 @@ def _improved(
     project: Projection,
     max_iterations: int,
     has_pool: bool,
+    tolerance: float = _TOLERANCE,
 ) -> Clusters:
     numbers, distances = nearest(rows, centroids, has_pool=has_pool)
     best = Clusters(centroids, numbers, _loss(distances))
+    step = np.float32(_LONG_STEP if project is _unchanged else 1)
     for _ in range(max_iterations):
-        centroids = project(_means(rows, best.centroids, best.numbers))
+        means = _means(rows, best.centroids, best.numbers)
+        centroids = project(
+            means if step == 1 else best.centroids + step * (means - best.centroids)
+        )
         empty = np.flatnonzero(np.bincount(best.numbers, minlength=len(centroids)) == 0)
         if len(empty) and best.loss > 0:
             chosen = _far_rows(distances, len(empty), generator)
             centroids[empty[: len(chosen)]] = project(rows[chosen])
         numbers, distances = nearest(rows, centroids, has_pool=has_pool)
-        loss = _loss(distances)
-        if loss >= best.loss:
-            break
-        has_stalled = best.loss - loss < _STALLED * loss
-        best = Clusters(centroids, numbers, loss)
-        if has_stalled:
-            break
+        gain = best.loss - _loss(distances)
+        if gain > 0:
+            best = Clusters(centroids, numbers, _loss(distances))
+        if gain <= tolerance * best.loss:
+            if step == 1:
+                break
+            step = np.float32(1)
     return best
 
 
@@ -231,10 +219,10 @@ def _loss(distances: NDArray[np.float32]) -> float:
 
 
 def _means(
-    rows: NDArray[np.float32], centroids: NDArray[np.float32], numbers: NDArray[np.intp]
+    rows: NDArray[np.float32], centroids: NDArray[np.float32], numbers: NDArray[np.uint32]
 ) -> NDArray[np.float32]:
     """Return the mean of the rows of each cluster; centroids of empty clusters stay."""
-    sums, counts = cluster_sums(rows, numbers.astype(np.uint32), len(centroids))
+    sums, counts = cluster_sums(rows, numbers, len(centroids))
     filled = counts > 0
     means = centroids.copy()
     means[filled] = sums[filled] / counts[filled, None]

@@ -160,11 +160,10 @@ class ProductQuantizer(Quantizer):
         has_residuals = self.metric.has_residuals
         parts = [
             (
-                one.columns[COLUMN],
+                (one.columns[COLUMN], one.centroid if has_residuals else None),
                 one.rows,
                 one.allowed,
                 one.queries,
-                one.centroid if has_residuals else None,
             )
             for one in probes
         ]

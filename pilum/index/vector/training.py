@@ -27,6 +27,7 @@ from pilum.parallel import submit
 __all__ = ["indexed_vectors", "sample_of", "train_bounds", "train_centroids", "train_codebook"]
 
 _SEED = 42
+_TOLERANCE_OF_CODEBOOKS = 5e-4
 _PROJECTIONS = {Metric.DOT: directions, Metric.HAMMING: bits}
 
 
@@ -130,7 +131,13 @@ def train_codebook(
         part = vectors[:, number * width : (number + 1) * width].astype(np.float32)
         middle = _centred(part)
         generator = np.random.default_rng((seed, number))
-        found = k_means(part, 2**num_bits, generator, max_iterations=max_iterations)
+        found = k_means(
+            part,
+            2**num_bits,
+            generator,
+            max_iterations=max_iterations,
+            tolerance=_TOLERANCE_OF_CODEBOOKS,
+        )
         return found.centroids + middle
 
     tasks = [submit(partial(train, number)) for number in range(num_sub_vectors)]

@@ -9,6 +9,7 @@ use pilum_kernels::vector::hnsw::build::{Builder, Shape};
 use pilum_kernels::vector::hnsw::graph::Graph;
 use pilum_kernels::vector::hnsw::search::{self, Hit, Limits, Part, Queries};
 use pilum_kernels::vector::hnsw::storage::{Query, Storage, Vectors};
+use pilum_kernels::vector::scalar::Bounds;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -95,7 +96,7 @@ pub struct HnswVectors {
 enum Stored {
     Floats(Py<PyArray2<f32>>),
     Bits(Py<PyArray2<u8>>),
-    Scalar(Py<PyArray2<u8>>, (f64, f64)),
+    Scalar(Py<PyArray2<u8>>, Bounds),
     Product(Py<PyArray2<u8>>, Py<PyArray3<f32>>),
 }
 
@@ -118,7 +119,7 @@ impl HnswVectors {
     /// Scalar codes: 0 means `start`, 255 means `end`.
     #[staticmethod]
     fn scalar_codes(codes: Py<PyArray2<u8>>, start: f64, end: f64, is_dot: bool) -> Self {
-        let rows = Stored::Scalar(codes, (start, end));
+        let rows = Stored::Scalar(codes, Bounds { start, end });
         Self { rows, is_dot }
     }
 
@@ -157,7 +158,7 @@ struct View<'py> {
 enum ViewedRows<'py> {
     Floats(PyReadonlyArray2<'py, f32>),
     Bits(PyReadonlyArray2<'py, u8>),
-    Scalar(PyReadonlyArray2<'py, u8>, (f64, f64)),
+    Scalar(PyReadonlyArray2<'py, u8>, Bounds),
     Product(PyReadonlyArray2<'py, u8>, PyReadonlyArray3<'py, f32>),
 }
 

@@ -1,7 +1,7 @@
 //! Vectors: distances, searches for the nearest ones, scalar and product codes, steps of k-means.
 
 use numpy::{
-    IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3,
 };
 use pilum_kernels::error::Result as KernelResult;
@@ -9,7 +9,7 @@ use pilum_kernels::vector::distance::{self, Metric};
 use pilum_kernels::vector::element::{Element, Wide};
 use pilum_kernels::vector::search::{Answer, Earlier, Part, Store, nearest};
 use pilum_kernels::vector::top::{References, Wanted};
-use pilum_kernels::vector::{clusters, flat, product, product_scan, scalar};
+use pilum_kernels::vector::{centroids, clusters, flat, product, product_scan, scalar};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -18,7 +18,6 @@ use crate::arrays::{impossible, slice};
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 type Matrix<'py, T> = PyReadonlyArray2<'py, T>;
 type Made<'py, T> = Bound<'py, PyArray1<T>>;
-type Sums<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray2<i64>>);
 type Answered<'py> = (Made<'py, i64>, Made<'py, u64>, Made<'py, f32>);
 type EarlierArg<'py> = (Array<'py, i64>, Array<'py, u64>, Array<'py, f32>);
 
@@ -30,14 +29,8 @@ type PartArg<'py, D> = (
     Option<Array<'py, u32>>,
 );
 
-/// As `PartArg`, with the centroid.
-type ProductPartArg<'py> = (
-    Matrix<'py, u8>,
-    RowsArg<'py>,
-    Option<Array<'py, bool>>,
-    Option<Array<'py, u32>>,
-    Option<Array<'py, f32>>,
-);
+/// Codes, and what is subtracted from the queries.
+type ProductData<'py> = (Matrix<'py, u8>, Option<Array<'py, f32>>);
 
 /// References of rows: one for each, or the first of consecutive ones.
 #[derive(FromPyObject)]
@@ -169,20 +162,22 @@ fn wanted(k: usize, lower: Option<f32>, upper: Option<f32>) -> Wanted {
     }
 }
 
-fn part<'a>(
-    store: impl Store + 'a,
-    num_rows: usize,
-    rows: &'a RowsArg<'_>,
-    allowed: Option<&'a Array<'_, bool>>,
-    queries: Option<&'a Array<'_, u32>>,
-) -> PyResult<Part<'a>> {
-    Ok(Part {
-        store: Box::new(store),
-        num_rows,
-        references: rows.view()?,
-        allowed: allowed.map(slice).transpose()?,
-        queries: queries.map(slice).transpose()?,
-    })
+/// The parts of a search; `store_of` returns the vectors of a part and the number of its rows.
+fn parts_of<'a, D, S: Store + 'a>(
+    parts: &'a [PartArg<'_, D>],
+    store_of: impl Fn(&'a D) -> PyResult<(S, usize)>,
+) -> PyResult<Vec<Part<'a>>> {
+    let each = parts.iter().map(|(data, rows, allowed, queries)| {
+        let (store, num_rows) = store_of(data)?;
+        Ok(Part {
+            store: Box::new(store),
+            num_rows,
+            references: rows.view()?,
+            allowed: allowed.as_ref().map(slice).transpose()?,
+            queries: queries.as_ref().map(slice).transpose()?,
+        })
+    });
+    each.collect()
 }
 
 fn answer<'py>(
@@ -214,21 +209,13 @@ fn flat_parts<'a, T: Elements + 'a>(
     metric: Metric,
     queries: &'a [Vec<T::Wide>],
 ) -> PyResult<Vec<Part<'a>>> {
-    let mut made = Vec::with_capacity(parts.len());
-    for (vectors, rows, allowed, numbers) in parts {
+    parts_of(parts, |vectors| {
         let [num_rows, dimension] = vectors.shape();
         let data = T::matrix(vectors)
             .ok_or_else(|| PyValueError::new_err("the parts have elements of several types"))??;
-        let store = flat::Flat::new(metric, data, dimension, queries).map_err(impossible)?;
-        made.push(part(
-            store,
-            num_rows,
-            rows,
-            allowed.as_ref(),
-            numbers.as_ref(),
-        )?);
-    }
-    Ok(made)
+        let store = flat::Flat::new(metric, data, dimension, queries);
+        Ok((store.map_err(impossible)?, num_rows))
+    })
 }
 
 /// The nearest of vectors that are stored as they are.
@@ -248,20 +235,12 @@ pub fn nearest_flat<'py>(
     let metric = metric_named(metric)?;
     let ([num_queries, width], wanted) = (queries.shape(), wanted(k, lower, upper));
     if metric == Metric::Hamming {
-        let mut made = Vec::with_capacity(parts.len());
-        for (vectors, rows, allowed, numbers) in &parts {
+        let made = parts_of(&parts, |vectors| {
             let [num_rows, found] = vectors.shape();
             same_dimension(found, width)?;
             let store = flat::Bits::new(vectors.bytes()?, width, queries.bytes()?);
-            let store = store.map_err(impossible)?;
-            made.push(part(
-                store,
-                num_rows,
-                rows,
-                allowed.as_ref(),
-                numbers.as_ref(),
-            )?);
-        }
+            Ok((store.map_err(impossible)?, num_rows))
+        })?;
         return answer(py, made, num_queries, wanted, earlier.as_ref());
     }
     macro_rules! search {
@@ -356,26 +335,13 @@ pub fn nearest_scalar_codes<'py>(
     let (metric, bounds) = (metric_named(metric)?, scalar::Bounds { start, end });
     let queries = scalar::Queries::new(metric, flat_slice(&queries)?, width, bounds);
     let queries = queries.map_err(impossible)?;
-    let mut made = Vec::with_capacity(parts.len());
-    for (codes, rows, allowed, numbers) in &parts {
+    let made = parts_of(&parts, |codes| {
         let [num_rows, found] = shape_of(codes);
         same_dimension(found, width)?;
-        let store = scalar::Codes::new(flat_slice(codes)?, &queries);
-        made.push(part(
-            store,
-            num_rows,
-            rows,
-            allowed.as_ref(),
-            numbers.as_ref(),
-        )?);
-    }
-    answer(
-        py,
-        made,
-        num_queries,
-        wanted(k, lower, upper),
-        earlier.as_ref(),
-    )
+        Ok((scalar::Codes::new(flat_slice(codes)?, &queries), num_rows))
+    })?;
+    let wanted = wanted(k, lower, upper);
+    answer(py, made, num_queries, wanted, earlier.as_ref())
 }
 
 /// Codewords of product quantization.
@@ -409,45 +375,6 @@ impl ProductCodebook {
             .reshape([rows, self.0.num_sub_vectors()])
     }
 
-    /// Returns the sum of the sub-vectors with each code, and how many they are.
-    #[allow(clippy::needless_pass_by_value)]
-    fn sums<'py>(
-        &self,
-        py: Python<'py>,
-        vectors: Matrix<'py, f32>,
-        codes: Matrix<'py, u8>,
-    ) -> PyResult<Sums<'py>> {
-        same_dimension(shape_of(&vectors)[1], self.0.dimension())?;
-        let (vectors, codes) = (flat_slice(&vectors)?, flat_slice(&codes)?);
-        let made = py.detach(|| self.0.sums(vectors, codes));
-        let (sums, counts) = made.map_err(impossible)?;
-        let (m, codes) = (self.0.num_sub_vectors(), self.0.num_codes());
-        let width = self.0.dimension() / m;
-        Ok((
-            sums.into_pyarray(py).reshape([m, codes, width])?,
-            counts.into_pyarray(py).reshape([m, codes])?,
-        ))
-    }
-
-    /// Returns the distance of each codeword from its part of each query.
-    #[allow(clippy::needless_pass_by_value)]
-    fn tables<'py>(
-        &self,
-        py: Python<'py>,
-        queries: Matrix<'py, f32>,
-        metric: &str,
-    ) -> PyResult<Bound<'py, PyArray3<f32>>> {
-        let (metric, [num_queries, width]) = (metric_named(metric)?, shape_of(&queries));
-        let (mut all, mut one) = (Vec::new(), Vec::new());
-        for query in flat_slice(&queries)?.chunks(width.max(1)) {
-            let made = self.0.table(query, metric, &mut one);
-            made.map_err(impossible)?;
-            all.extend_from_slice(&one);
-        }
-        let shape = [num_queries, self.0.num_sub_vectors(), self.0.num_codes()];
-        all.into_pyarray(py).reshape(shape)
-    }
-
     /// Searches product codes for the nearest rows.
     #[pyo3(signature = (
         parts, queries, metric, k, *, transposed=true, lower=None, upper=None, earlier=None
@@ -456,7 +383,7 @@ impl ProductCodebook {
     fn nearest<'py>(
         &self,
         py: Python<'py>,
-        parts: Vec<ProductPartArg<'py>>,
+        parts: Vec<PartArg<'py, ProductData<'py>>>,
         queries: Matrix<'py, f32>,
         metric: &str,
         k: usize,
@@ -468,33 +395,17 @@ impl ProductCodebook {
         let (metric, [num_queries, width]) = (metric_named(metric)?, shape_of(&queries));
         same_dimension(width, self.0.dimension())?;
         let queries = flat_slice(&queries)?;
-        let mut made = Vec::with_capacity(parts.len());
-        for (codes, rows, allowed, numbers, centroid) in &parts {
-            let store = product_scan::Codes::new(
-                &self.0,
-                metric,
-                flat_slice(codes)?,
-                transposed,
-                queries,
-                centroid.as_ref().map(slice).transpose()?,
-            );
+        let made = parts_of(&parts, |(codes, centroid)| {
+            let centroid = centroid.as_ref().map(slice).transpose()?;
+            let (book, codes) = (&self.0, flat_slice(codes)?);
+            let store =
+                product_scan::Codes::new(book, metric, codes, transposed, queries, centroid);
             let store = store.map_err(impossible)?;
             let num_rows = store.num_rows();
-            made.push(part(
-                store,
-                num_rows,
-                rows,
-                allowed.as_ref(),
-                numbers.as_ref(),
-            )?);
-        }
-        answer(
-            py,
-            made,
-            num_queries,
-            wanted(k, lower, upper),
-            earlier.as_ref(),
-        )
+            Ok((store, num_rows))
+        })?;
+        let wanted = wanted(k, lower, upper);
+        answer(py, made, num_queries, wanted, earlier.as_ref())
     }
 }
 
@@ -517,17 +428,25 @@ pub fn cluster_sums<'py>(
     Ok((sums, counts.into_pyarray(py)))
 }
 
-/// Where `offsets - factor * products` of each row is least, and that value.
+/// The centroid of each vector where its offset - factor * (vector . centroid) is least.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn nearest_centroids<'py>(
     py: Python<'py>,
-    products: Matrix<'py, f32>,
+    vectors: Matrix<'py, f32>,
+    centroids: Matrix<'py, f32>,
     offsets: Array<'py, f32>,
     factor: f32,
 ) -> PyResult<(Made<'py, u32>, Made<'py, f32>)> {
-    let (products, offsets) = (flat_slice(&products)?, slice(&offsets)?);
-    let made = py.detach(|| clusters::nearest(products, offsets, factor));
-    let (places, values) = made.map_err(impossible)?;
-    Ok((places.into_pyarray(py), values.into_pyarray(py)))
+    let [_, dimension] = shape_of(&vectors);
+    same_dimension(shape_of(&centroids)[1], dimension)?;
+    let vectors = flat_slice(&vectors)?;
+    let centroids = centroids::Centroids {
+        components: flat_slice(&centroids)?,
+        offsets: slice(&offsets)?,
+        factor,
+    };
+    let made = py.detach(|| centroids::nearest(vectors, dimension, centroids));
+    let (numbers, values) = made.map_err(impossible)?;
+    Ok((numbers.into_pyarray(py), values.into_pyarray(py)))
 }

@@ -5,7 +5,8 @@
 //!     cosine    1 - sum of q v / |v|, where |q| is 1
 //!     hamming   number of differing bits
 //!
-//! Each lane adds every 16th term, in order; then the lanes are added in pairs.
+//! Each lane adds every 32nd term, in order; then the lanes are added in pairs. Of the last terms,
+//! which do not fill all lanes, the first lanes get one more.
 
 use pulp::Arch;
 
@@ -34,6 +35,12 @@ impl Metric {
         }
     }
 }
+
+/// How many sums of terms are kept, so that an addition need not wait for the one before.
+const SUMS: usize = 2 * LANES;
+
+/// So many squared differences of bytes always fit into 32 bits.
+const MOST_SQUARES: usize = 1 << 16;
 
 /// The query as `measure` expects it: of length 1 for cosine, unchanged otherwise.
 pub fn prepared<W: Wide>(metric: Metric, query: impl Iterator<Item = f64> + Clone) -> Vec<W> {
@@ -86,14 +93,13 @@ pub fn hamming(query: &[u8], rows: &[u8], out: &mut [f32]) {
 }
 
 /// Writes the sum of the squared differences of codes, times a factor.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 pub fn l2_of_codes(query: &[u8], rows: &[u8], factor: f64, out: &mut [f32]) {
     let each = rows.chunks_exact(query.len().max(1)).zip(out);
     Arch::new().dispatch(
         #[inline(always)]
         || {
             for (row, out) in each {
-                *out = (squares(row, query) as f64 * factor) as f32;
+                *out = scaled(squares(row, query), factor);
             }
         },
     );
@@ -140,9 +146,9 @@ fn sum<T: Element>(
     query: &[T::Wide],
     term: impl Fn(T::Wide, T::Wide) -> T::Wide,
 ) -> T::Wide {
-    let (rows, row) = row.as_chunks::<LANES>();
-    let (queries, query) = query.as_chunks::<LANES>();
-    let mut sums = [T::Wide::default(); LANES];
+    let (rows, row) = row.as_chunks::<SUMS>();
+    let (queries, query) = query.as_chunks::<SUMS>();
+    let mut sums = [T::Wide::default(); SUMS];
     for (row, query) in rows.iter().zip(queries) {
         for ((sum, v), &q) in sums.iter_mut().zip(row).zip(query) {
             *sum += term(v.widen(), q);
@@ -166,8 +172,8 @@ fn sum<T: Element>(
 
 /// The sum of lanes: each of the first half and its twin, until one is left.
 #[inline(always)]
-fn folded<W: Wide>(mut sums: [W; LANES]) -> W {
-    for half in [8, 4, 2, 1] {
+fn folded<W: Wide>(mut sums: [W; SUMS]) -> W {
+    for half in [16, 8, 4, 2, 1] {
         let (low, high) = sums.split_at_mut(half);
         for (low, &high) in low.iter_mut().zip(&*high) {
             *low += high;
@@ -177,8 +183,9 @@ fn folded<W: Wide>(mut sums: [W; LANES]) -> W {
     total
 }
 
+/// The number of bits that differ.
 #[inline(always)]
-fn differing_bits(row: &[u8], query: &[u8]) -> u32 {
+pub fn differing_bits(row: &[u8], query: &[u8]) -> u32 {
     let (rows, row) = row.as_chunks::<8>();
     let (queries, query) = query.as_chunks::<8>();
     let words = rows.iter().zip(queries);
@@ -187,29 +194,34 @@ fn differing_bits(row: &[u8], query: &[u8]) -> u32 {
     words.sum::<u32>() + rest.sum::<u32>()
 }
 
-/// The sum of squared differences of codes. Each lane has up to 65,536 of them without overflow.
+/// The sum of squared differences of codes.
 #[inline(always)]
-fn squares(row: &[u8], query: &[u8]) -> u64 {
-    let mut total = 0;
-    for (row, query) in row.chunks(LANES << 15).zip(query.chunks(LANES << 15)) {
-        let (rows, row) = row.as_chunks::<LANES>();
-        let (queries, query) = query.as_chunks::<LANES>();
-        let mut sums = [0u32; LANES];
-        for (row, query) in rows.iter().zip(queries) {
-            for ((sum, &v), &q) in sums.iter_mut().zip(row).zip(query) {
-                *sum += square(v, q);
-            }
-        }
-        let rest = row.iter().zip(query).map(|(&v, &q)| square(v, q));
-        total += sums.into_iter().chain(rest).map(u64::from).sum::<u64>();
+pub fn squares(row: &[u8], query: &[u8]) -> u64 {
+    if row.len() <= MOST_SQUARES {
+        return u64::from(some_squares(row, query));
     }
-    total
+    let parts = row.chunks(MOST_SQUARES).zip(query.chunks(MOST_SQUARES));
+    parts.fold(0, |sum, (row, query)| {
+        sum + u64::from(some_squares(row, query))
+    })
 }
 
+/// The sum of at most `MOST_SQUARES` squared differences.
 #[inline(always)]
-fn square(v: u8, q: u8) -> u32 {
-    let difference = i32::from(v) - i32::from(q);
-    (difference * difference).unsigned_abs()
+fn some_squares(row: &[u8], query: &[u8]) -> u32 {
+    let mut sum = 0i32;
+    for (&v, &q) in row.iter().zip(query) {
+        let difference = i16::from(v) - i16::from(q);
+        sum = sum.wrapping_add(i32::from(difference) * i32::from(difference));
+    }
+    sum.cast_unsigned()
+}
+
+/// A sum of squared differences of codes, times a factor.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounds
+#[inline(always)]
+pub fn scaled(squares: u64, factor: f64) -> f32 {
+    (squares as f64 * factor) as f32
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use pulp::Arch;
 
 use super::LANES;
 use super::distance::Metric;
-use crate::error::{Corrupt, Result, ensure, out_of_range, part};
+use crate::error::{Corrupt, Result, ensure, part};
 
 /// How many vectors are encoded before the codewords of the next sub-vector are needed.
 const ROWS: usize = 256;
@@ -168,32 +168,6 @@ impl Codebook {
         Ok(codes)
     }
 
-    /// The sum of the sub-vectors with each code, and how many they are.
-    pub fn sums(&self, vectors: &[f32], codes: &[u8]) -> Result<(Vec<f64>, Vec<i64>)> {
-        let rows = self.rows_of(vectors)?;
-        let expected = rows * self.num_sub_vectors;
-        ensure(codes.len() == expected, "codes", codes.len(), expected)?;
-        let mut counts = vec![0; self.num_sub_vectors * self.num_codes];
-        let mut sums = vec![0.0; counts.len() * self.width];
-        let subs = vectors.chunks_exact(self.width);
-        for ((i, &code), sub) in codes.iter().enumerate().zip(subs) {
-            let place = i % self.num_sub_vectors * self.num_codes + usize::from(code);
-            let count = counts.get_mut(place);
-            ensure(
-                usize::from(code) < self.num_codes,
-                "code",
-                code,
-                "a smaller one",
-            )?;
-            *count.ok_or_else(|| out_of_range("code"))? += 1;
-            let sum = sums.iter_mut().skip(place * self.width);
-            for (sum, &value) in sum.zip(sub) {
-                *sum += f64::from(value);
-            }
-        }
-        Ok((sums, counts))
-    }
-
     fn rows_of(&self, vectors: &[f32]) -> Result<usize> {
         let (len, dimension) = (vectors.len(), self.dimension());
         ensure(
@@ -203,17 +177,6 @@ impl Codebook {
             dimension,
         )?;
         Ok(len / dimension)
-    }
-
-    /// The codewords in the order in which they were given.
-    pub fn codewords(&self) -> Vec<f32> {
-        let mut out = Vec::with_capacity(self.words.len() * LANES);
-        for block in self.words.chunks_exact(self.width) {
-            for lane in 0..LANES {
-                out.extend(block.iter().filter_map(|lanes| lanes.get(lane)));
-            }
-        }
-        out
     }
 }
 
@@ -287,7 +250,6 @@ mod tests {
             let len = 2 * usize::from(codes) * width;
             let words: Vec<f32> = (0u16..).take(len).map(|i| f32::from(i % 4001)).collect();
             let book = Codebook::new(&words, [2, codes.into(), width]).unwrap();
-            assert_eq!(book.codewords(), words);
             let (first, second) = words.split_at(len / 2);
             for code in 0..usize::from(codes) {
                 let of = |words: &[f32]| words[code * width..][..width].to_vec();
@@ -308,8 +270,6 @@ mod tests {
         }
         let book = Codebook::new(&[0.0; 32], [2, 16, 1]).unwrap();
         assert!(book.encode(&[0.0; 3]).is_err());
-        assert!(book.sums(&[0.0; 2], &[0, 16]).is_err());
-        assert!(book.sums(&[0.0; 2], &[0]).is_err());
         assert!(
             book.table(&[0.0; 2], Metric::Cosine, &mut Vec::new())
                 .is_err()

@@ -20,7 +20,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    fn step(self) -> f64 {
+    /// The difference of the values of adjacent codes.
+    pub fn step(self) -> f64 {
         (self.end - self.start) / 255.0
     }
 

@@ -8,6 +8,7 @@ pub mod build;
 pub mod graph;
 mod levels;
 mod lists;
+pub mod scorer;
 pub mod search;
 pub mod storage;
 mod walk;

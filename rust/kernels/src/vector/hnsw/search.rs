@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use pulp::Arch;
 
 use super::graph::Graph;
-use super::storage::{Query, Scorer, Storage};
+use super::scorer::Scorer;
+use super::storage::{Query, Storage};
 use super::walk::{Ground, Near, Walk};
 use crate::error::{Result, ensure, out_of_range, part};
 

@@ -9,9 +9,12 @@
 //! component. The target of a search is prepared once (`Storage::scorer`), then compared with
 //! groups of nodes.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
+use super::scorer::Scorer;
 use crate::error::{Result, ensure, out_of_range};
+use crate::vector::distance::{differing_bits, l2, product, scaled, squares};
+use crate::vector::scalar::Bounds;
 
 /// The largest dimension: sums of products of bytes then fit 32 bits.
 pub const MAX_DIMENSION: usize = 1 << 16;
@@ -38,7 +41,7 @@ pub enum Vectors<'a> {
     Scalar {
         codes: &'a [u8],
         dimension: usize,
-        bounds: (f64, f64),
+        bounds: Bounds,
     },
     Product {
         codes: &'a [u8],
@@ -53,39 +56,6 @@ pub enum Vectors<'a> {
 pub enum Query<'a> {
     Floats(&'a [f32]),
     Bits(&'a [u8]),
-}
-
-/// A target of searches in the form that its storage compares with nodes.
-pub enum Scorer<'a> {
-    Floats {
-        rows: &'a [f32],
-        target: Vec<f32>,
-        is_dot: bool,
-    },
-    Bits {
-        rows: &'a [u8],
-        target: Vec<u8>,
-    },
-    /// Squared differences of codes.
-    Codes {
-        codes: &'a [u8],
-        target: Vec<u8>,
-        factor: f32,
-    },
-    /// `base - target . codes`
-    CodeProducts {
-        codes: &'a [u8],
-        target: Vec<f32>,
-        base: f32,
-    },
-    /// The sum of the entries that the codes name, plus `base`.
-    Table {
-        codes: &'a [u8],
-        num_sub_vectors: usize,
-        table: Vec<f32>,
-        num_codewords: usize,
-        base: f32,
-    },
 }
 
 impl<'a> Storage<'a> {
@@ -209,16 +179,84 @@ impl<'a> Storage<'a> {
 
     /// Returns whether one of `kept` is closer to `node` than `limit`, or as close.
     pub fn any_within(&self, arch: Arch, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
-        arch.dispatch(AnyWithin {
-            storage: self,
-            node,
-            kept,
-            limit,
-        })
+        arch.dispatch(
+            #[inline(always)]
+            || self.is_any_within(node, kept, limit),
+        )
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_precision_loss)] // numbers of bits are less than 2^24
+    fn is_any_within(&self, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
+        let is_dot = self.is_dot;
+        match self.vectors {
+            Vectors::Floats { rows, dimension } => within(
+                rows,
+                dimension,
+                node,
+                kept,
+                limit,
+                #[inline(always)]
+                |target, other| {
+                    Ok(if is_dot {
+                        1.0 - product(target, other)
+                    } else {
+                        l2(target, other)
+                    })
+                },
+            ),
+            Vectors::Bits { rows, width } => within(
+                rows,
+                width,
+                node,
+                kept,
+                limit,
+                #[inline(always)]
+                |target, other| Ok(differing_bits(target, other) as f32),
+            ),
+            Vectors::Scalar {
+                codes,
+                dimension,
+                bounds,
+            } => {
+                let factor = square_factor(bounds);
+                within(
+                    codes,
+                    dimension,
+                    node,
+                    kept,
+                    limit,
+                    #[inline(always)]
+                    |target, other| {
+                        Ok(if is_dot {
+                            1.0 - decoded_dot(target, other, bounds)
+                        } else {
+                            scaled(squares(target, other), factor)
+                        })
+                    },
+                )
+            }
+            Vectors::Product {
+                codes,
+                num_sub_vectors,
+                codebook,
+                num_codewords,
+            } => {
+                let words = Words::new(codebook, num_sub_vectors, num_codewords);
+                within(
+                    codes,
+                    num_sub_vectors,
+                    node,
+                    kept,
+                    limit,
+                    |target, other| words.distance(target, other, is_dot),
+                )
+            }
+        }
     }
 
     #[allow(clippy::cast_possible_truncation)]
-    fn scalar_scorer(&self, codes: &'a [u8], bounds: (f64, f64), target: &[f32]) -> Scorer<'a> {
+    fn scalar_scorer(&self, codes: &'a [u8], bounds: Bounds, target: &[f32]) -> Scorer<'a> {
         if !self.is_dot {
             return Scorer::Codes {
                 codes,
@@ -226,7 +264,7 @@ impl<'a> Storage<'a> {
                 factor: square_factor(bounds),
             };
         }
-        let (low, step) = (bounds.0, step(bounds));
+        let (low, step) = (bounds.start, bounds.step());
         let sum: f64 = target.iter().map(|&value| f64::from(value)).sum();
         Scorer::CodeProducts {
             codes,
@@ -266,163 +304,19 @@ impl<'a> Storage<'a> {
     }
 }
 
-impl Scorer<'_> {
-    /// Appends the distances of `nodes`.
-    pub fn score(&self, arch: Arch, nodes: &[u32], out: &mut Vec<f32>) -> Result<()> {
-        arch.dispatch(Score {
-            scorer: self,
-            nodes,
-            out,
-        })
-    }
-}
-
-struct Score<'s, 'a> {
-    scorer: &'s Scorer<'a>,
-    nodes: &'s [u32],
-    out: &'s mut Vec<f32>,
-}
-
-impl WithSimd for Score<'_, '_> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { scorer, nodes, out } = self;
-        match scorer {
-            Scorer::Floats {
-                rows,
-                target,
-                is_dot: false,
-            } => {
-                for &node in nodes {
-                    out.push(squared_l2(simd, target, row(rows, node, target.len())?));
-                }
-            }
-            Scorer::Floats {
-                rows,
-                target,
-                is_dot: true,
-            } => {
-                for &node in nodes {
-                    out.push(1.0 - dot(simd, target, row(rows, node, target.len())?));
-                }
-            }
-            Scorer::Bits { rows, target } => {
-                for &node in nodes {
-                    out.push(hamming(target, row(rows, node, target.len())?));
-                }
-            }
-            Scorer::Codes {
-                codes,
-                target,
-                factor,
-            } => {
-                for &node in nodes {
-                    let code = row(codes, node, target.len())?;
-                    out.push(to_float(squared_difference(target, code)) * factor);
-                }
-            }
-            Scorer::CodeProducts {
-                codes,
-                target,
-                base,
-            } => {
-                for &node in nodes {
-                    out.push(base - code_product(target, row(codes, node, target.len())?));
-                }
-            }
-            Scorer::Table {
-                codes,
-                num_sub_vectors,
-                table,
-                num_codewords,
-                base,
-            } => {
-                for &node in nodes {
-                    let code = row(codes, node, *num_sub_vectors)?;
-                    out.push(looked_up(table, *num_codewords, code) + base);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-struct AnyWithin<'s, 'a> {
-    storage: &'s Storage<'a>,
-    node: u32,
-    kept: &'s [u32],
-    limit: f32,
-}
-
-impl WithSimd for AnyWithin<'_, '_> {
-    type Output = Result<bool>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<bool> {
-        let Self {
-            storage,
-            node,
-            kept,
-            limit,
-        } = self;
-        let is_dot = storage.is_dot;
-        match storage.vectors {
-            Vectors::Floats { rows, dimension } => {
-                let target = row(rows, node, dimension)?;
-                within(kept, limit, |other| {
-                    let other = row(rows, other, dimension)?;
-                    Ok(if is_dot {
-                        1.0 - dot(simd, target, other)
-                    } else {
-                        squared_l2(simd, target, other)
-                    })
-                })
-            }
-            Vectors::Bits { rows, width } => {
-                let target = row(rows, node, width)?;
-                within(kept, limit, |other| {
-                    Ok(hamming(target, row(rows, other, width)?))
-                })
-            }
-            Vectors::Scalar {
-                codes,
-                dimension,
-                bounds,
-            } => {
-                let target = row(codes, node, dimension)?;
-                let factor = square_factor(bounds);
-                within(kept, limit, |other| {
-                    let other = row(codes, other, dimension)?;
-                    Ok(if is_dot {
-                        1.0 - decoded_dot(target, other, bounds)
-                    } else {
-                        to_float(squared_difference(target, other)) * factor
-                    })
-                })
-            }
-            Vectors::Product {
-                codes,
-                num_sub_vectors,
-                codebook,
-                num_codewords,
-            } => {
-                let words = Words::new(codebook, num_sub_vectors, num_codewords);
-                let target = row(codes, node, num_sub_vectors)?;
-                within(kept, limit, |other| {
-                    let other = row(codes, other, num_sub_vectors)?;
-                    words.distance(target, other, is_dot)
-                })
-            }
-        }
-    }
-}
-
+/// Returns whether the row of one of `kept` is as close to that of `node` as `limit`, or closer.
 #[inline(always)]
-fn within(kept: &[u32], limit: f32, distance: impl Fn(u32) -> Result<f32>) -> Result<bool> {
+fn within<T>(
+    rows: &[T],
+    width: usize,
+    node: u32,
+    kept: &[u32],
+    limit: f32,
+    distance: impl Fn(&[T], &[T]) -> Result<f32>,
+) -> Result<bool> {
+    let target = row(rows, node, width)?;
     for &other in kept {
-        if distance(other)? <= limit {
+        if distance(target, row(rows, other, width)?)? <= limit {
             return Ok(true);
         }
     }
@@ -475,166 +369,38 @@ fn ensure_length(found: usize, expected: usize) -> Result<()> {
 
 /// The values of a node.
 #[inline(always)]
-fn row<T>(rows: &[T], node: u32, width: usize) -> Result<&[T]> {
+pub fn row<T>(rows: &[T], node: u32, width: usize) -> Result<&[T]> {
     let start = node as usize * width;
     rows.get(start..start + width)
         .ok_or_else(|| out_of_range(NODES))
 }
 
-#[inline(always)]
-fn squared_l2<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
-    reduced(simd, a, b, |a, b, sum| {
-        let difference = simd.sub_f32s(a, b);
-        simd.mul_add_f32s(difference, difference, sum)
-    })
-}
-
-#[inline(always)]
-fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
-    reduced(simd, a, b, |a, b, sum| simd.mul_add_f32s(a, b, sum))
-}
-
-#[inline(always)]
-fn reduced<S: Simd>(
-    simd: S,
-    a: &[f32],
-    b: &[f32],
-    step: impl Fn(S::f32s, S::f32s, S::f32s) -> S::f32s,
-) -> f32 {
-    let (a, a_rest) = S::as_simd_f32s(a);
-    let (b, b_rest) = S::as_simd_f32s(b);
-    let (a_fours, a_ones) = a.as_chunks::<4>();
-    let (b_fours, b_ones) = b.as_chunks::<4>();
-    let zero = simd.splat_f32s(0.0);
-    let [mut sum0, mut sum1, mut sum2, mut sum3] = [zero; 4];
-    for ([a0, a1, a2, a3], [b0, b1, b2, b3]) in a_fours.iter().zip(b_fours) {
-        sum0 = step(*a0, *b0, sum0);
-        sum1 = step(*a1, *b1, sum1);
-        sum2 = step(*a2, *b2, sum2);
-        sum3 = step(*a3, *b3, sum3);
-    }
-    for (a, b) in a_ones.iter().zip(b_ones) {
-        sum0 = step(*a, *b, sum0);
-    }
-    if !a_rest.is_empty() {
-        let (a, b) = (
-            simd.partial_load_f32s(a_rest),
-            simd.partial_load_f32s(b_rest),
-        );
-        sum1 = step(a, b, sum1);
-    }
-    let sum = simd.add_f32s(simd.add_f32s(sum0, sum1), simd.add_f32s(sum2, sum3));
-    simd.reduce_sum_f32s(sum)
-}
-
-#[allow(clippy::cast_precision_loss)]
-#[inline(always)]
-fn hamming(a: &[u8], b: &[u8]) -> f32 {
-    let (a_words, a_rest) = a.as_chunks::<8>();
-    let (b_words, b_rest) = b.as_chunks::<8>();
-    let mut bits = 0;
-    for (a, b) in a_words.iter().zip(b_words) {
-        bits += (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones();
-    }
-    for (a, b) in a_rest.iter().zip(b_rest) {
-        bits += (a ^ b).count_ones();
-    }
-    bits as f32
-}
-
-#[inline(always)]
-fn squared_difference(a: &[u8], b: &[u8]) -> u32 {
-    let mut sum = 0i32;
-    for (&a, &b) in a.iter().zip(b) {
-        let difference = i16::from(a) - i16::from(b);
-        sum = sum.wrapping_add(i32::from(difference) * i32::from(difference));
-    }
-    sum.cast_unsigned()
-}
-
-/// The dot product of a query and codes.
-#[inline(always)]
-fn code_product(target: &[f32], code: &[u8]) -> f32 {
-    let (targets, target_rest) = target.as_chunks::<16>();
-    let (codes, code_rest) = code.as_chunks::<16>();
-    let mut sums = [0.0f32; 16];
-    for (target, code) in targets.iter().zip(codes) {
-        for ((sum, target), &code) in sums.iter_mut().zip(target).zip(code) {
-            *sum += target * f32::from(code);
-        }
-    }
-    let rest: f32 = target_rest
-        .iter()
-        .zip(code_rest)
-        .map(|(target, &code)| target * f32::from(code))
-        .sum();
-    sums.iter().sum::<f32>() + rest
-}
-
 /// The dot product of two decoded codes.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 #[inline(always)]
-fn decoded_dot(a: &[u8], b: &[u8], bounds: (f64, f64)) -> f32 {
+fn decoded_dot(a: &[u8], b: &[u8], bounds: Bounds) -> f32 {
     let (mut sum, mut product) = (0u32, 0u32);
     for (&a, &b) in a.iter().zip(b) {
         sum += u32::from(a) + u32::from(b);
         product = product.wrapping_add(u32::from(a) * u32::from(b));
     }
-    let (low, step) = (bounds.0, step(bounds));
+    let (low, step) = (bounds.start, bounds.step());
     let constant = a.len() as f64 * low * low;
     (constant + low * step * f64::from(sum) + step * step * f64::from(product)) as f32
 }
 
-#[inline(always)]
-fn looked_up(table: &[f32], num_codewords: usize, code: &[u8]) -> f32 {
-    if num_codewords == 16 {
-        sum_of_entries(table.as_chunks::<16>().0, code)
-    } else {
-        sum_of_entries(table.as_chunks::<256>().0, code)
-    }
+fn square_factor(bounds: Bounds) -> f64 {
+    bounds.step() * bounds.step()
 }
 
-#[inline(always)]
-fn sum_of_entries<const K: usize>(table: &[[f32; K]], code: &[u8]) -> f32 {
-    let mut sum = 0.0;
-    for (entries, &code) in table.iter().zip(code) {
-        if let Some(entry) = entries.get(usize::from(code) & (K - 1)) {
-            sum += entry;
-        }
-    }
-    sum
+fn encoded(values: &[f32], bounds: Bounds) -> Vec<u8> {
+    let mut codes = vec![0; values.len()];
+    bounds.encode(values, &mut codes);
+    codes
 }
 
-#[allow(clippy::cast_precision_loss)]
-#[inline(always)]
-fn to_float(sum: u32) -> f32 {
-    sum as f32
-}
-
-/// The difference of the values of adjacent codes.
-fn step((low, high): (f64, f64)) -> f64 {
-    (high - low) / 255.0
-}
-
-#[allow(clippy::cast_possible_truncation)]
-fn square_factor(bounds: (f64, f64)) -> f32 {
-    (step(bounds) * step(bounds)) as f32
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn encoded(values: &[f32], (low, high): (f64, f64)) -> Vec<u8> {
-    if low >= high {
-        return vec![0; values.len()];
-    }
-    let code = |&value: &f32| (f64::from(value) - low) * 255.0 / (high - low);
-    values
-        .iter()
-        .map(|value| code(value).clamp(0.0, 255.0) as u8)
-        .collect()
-}
-
-#[allow(clippy::cast_possible_truncation)]
-fn decoded(code: &[u8], bounds: (f64, f64)) -> Vec<f32> {
-    let value = |&code: &u8| (bounds.0 + step(bounds) * f64::from(code)) as f32;
+#[allow(clippy::cast_possible_truncation)] // rounds
+fn decoded(code: &[u8], bounds: Bounds) -> Vec<f32> {
+    let value = |&code: &u8| (bounds.start + bounds.step() * f64::from(code)) as f32;
     code.iter().map(value).collect()
 }

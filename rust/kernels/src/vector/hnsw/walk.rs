@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use pulp::Arch;
 
-use super::storage::Scorer;
+use super::scorer::Scorer;
 use crate::error::Result;
 
 /// The linked nodes of each node.
