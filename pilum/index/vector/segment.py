@@ -9,7 +9,10 @@ Source: docs/format/vector-indices.md, "Probing".
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,14 +35,19 @@ from pilum.index.vector.quantizer import (
     Probe,
     Quantizer,
     Search,
+    query_numbers,
 )
 from pilum.index.vector.row_masks import RowMask
 from pilum.index.vector.segment_files import PartitionReader
+from pilum.parallel import num_threads, submit
 
 __all__ = ["VectorIndex"]
 
 _MAX_DISTANCES = 1 << 22
 """So many distances to centroids are computed together; larger batches are cut."""
+
+_QUERIES_OF_TASK = 16
+"""So many queries, at least, are worth a task."""
 
 _PARTITIONS_AT_ONCE = 64
 """So many further partitions are read together."""
@@ -213,7 +221,7 @@ class VectorIndex(Index):
             probes = self._limited(self.partitions.probes(self._filled(order)), mask)
         else:
             probes = self._probes_of_batch(distances, counts, mask)
-        answer = self._search(probes, search) if probes else _none(len(vectors))
+        answer = self._search_batch(probes, search) if probes else _none(len(vectors))
         bounds = answer[0].tolist()
         found = []
         for number, count in enumerate(counts.tolist()):
@@ -224,6 +232,16 @@ class VectorIndex(Index):
             else:
                 found.append(_candidates(answer, number, count))
         return found
+
+    def _search_batch(self, probes: list[Probe], search: Search) -> Answer:
+        """Search for several queries, by the pool for computing if they are many."""
+        count = min(num_threads(), len(search.queries) // _QUERIES_OF_TASK)
+        if self.graphs is not None or count < 2:  # a graph may have to be read
+            return self._search(probes, search)
+        bounds = np.linspace(0, len(search.queries), count + 1).astype(int).tolist()
+        shares = [_share(probes, search, *pair) for pair in pairwise(bounds)]
+        tasks = [submit(partial(self._search, *share)) for share in shares[1:]]
+        return _joined([self._search(*shares[0]), *(task.result() for task in tasks)])
 
     def _search(self, probes: list[Probe], search: Search, earlier: Answer | None = None) -> Answer:
         with np.errstate(all="ignore"):  # a distance that overflows is infinite
@@ -256,8 +274,12 @@ class VectorIndex(Index):
     def _probes_of_batch(
         self, distances: NDArray[np.float32], counts: NDArray[np.int64], mask: RowMask | None
     ) -> list[Probe]:
-        """Return the partitions that any query searches, each with the numbers of its queries."""
-        num_queries, num_partitions = distances.shape
+        """Return the partitions that any query searches, each with the numbers of its queries.
+
+        Every query begins with its nearest partition, after which most other rows are too far. So
+        a partition occurs up to twice: for the queries to which it is nearest, and for the others.
+        """
+        num_partitions = distances.shape[1]
         most = int(counts.max())
         if most < num_partitions:
             order = np.argpartition(distances, most, axis=1)[:, :most]
@@ -265,24 +287,18 @@ class VectorIndex(Index):
             order = np.take_along_axis(order, ranks, axis=1)
         else:
             order = np.argsort(distances, axis=1, kind="stable")
-        is_searched = np.arange(most) < counts[:, None]
-        numbers = order[:, :most][is_searched]
-        queries = np.repeat(np.arange(num_queries, dtype=np.uint32), counts)
-        by_number = np.argsort(numbers, kind="stable")
-        numbers, queries = numbers[by_number], queries[by_number]
-        distinct, starts = np.unique(numbers, return_index=True)
-        stops = np.append(starts[1:], len(numbers))
-        keep = self.partitions.lengths[distinct] > 0
-        asked = {
-            number: queries[start:stop]
-            for number, start, stop in zip(
-                distinct[keep].tolist(), starts[keep].tolist(), stops[keep].tolist(), strict=True
-            )
-        }
-        probes = self._limited(self.partitions.probes(list(asked)), mask)
+        queries, ranks = np.nonzero(np.arange(most) < counts[:, None])
+        places = order[queries, ranks] + num_partitions * (ranks > 0)
+        by_place = np.argsort(places, kind="stable")
+        distinct, starts = np.unique(places[by_place], return_index=True)
+        own = np.split(queries[by_place].astype(np.uint32), starts[1:])
+        numbers = (distinct % num_partitions).tolist()
+        filled = self._filled(np.unique(distinct % num_partitions))
+        probes = {one.number: one for one in self._limited(self.partitions.probes(filled), mask)}
         return [
-            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked[one.number])
-            for one in probes
+            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked)
+            for number, asked in zip(numbers, own, strict=True)
+            if (one := probes.get(number)) is not None
         ]
 
     def _continued(
@@ -333,6 +349,28 @@ _NOTHING: Answer = (np.zeros(2, np.int64), np.empty(0, np.uint64), np.empty(0, n
 
 def _none(num_queries: int) -> Answer:
     return np.zeros(num_queries + 1, np.int64), _NOTHING[1], _NOTHING[2]
+
+
+def _share(
+    probes: list[Probe], search: Search, start: int, stop: int
+) -> tuple[list[Probe], Search]:
+    """Return the searches of the queries from `start` to `stop`."""
+    found = []
+    for one in probes:
+        numbers = query_numbers(one, len(search.queries))
+        first, end = numbers.searchsorted([start, stop]).tolist()
+        if first < end:
+            own = numbers[first:end] - np.uint32(start)
+            found.append(Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, own))
+    return found, replace(search, queries=search.queries[start:stop])
+
+
+def _joined(answers: Sequence[Answer]) -> Answer:
+    """Return the answers of consecutive queries as one."""
+    lengths = [np.diff(bounds) for bounds, _, _ in answers]
+    bounds = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
+    rows = np.concatenate([rows for _, rows, _ in answers])
+    return bounds, rows, np.concatenate([distances for _, _, distances in answers])
 
 
 def _answer_of(answer: Answer, number: int) -> Answer:

@@ -25,7 +25,7 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows
 from pilum.table.indices.multi_vectors import fused
 from pilum.table.indices.ranking import Nearest
-from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["SearchedIndex", "VectorSegments", "vector_segments"]
@@ -137,6 +137,8 @@ class VectorSegments:
 def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegments | None:
     """Return the segments that answer searches of a column; None if it has no usable index.
 
+    The version remembers them, if all of them could be opened.
+
     Args:
         snapshot: The version.
         path: The column.
@@ -146,6 +148,10 @@ def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegme
         InvalidInputError: If a segment that is named does not belong to the column.
         CorruptFileError: If an entry of the manifest is damaged.
     """
+    key = vector_segments, path, use.segments
+    known: VectorSegments | None = snapshot.prepared.get(key)
+    if known is not None:
+        return known
     found = list(_opened(snapshot, path))
     found = [one for one in found if one[0].name == found[0][0].name]
     if use.segments is not None:
@@ -159,7 +165,10 @@ def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegme
     if not found:
         return None
     fragments = BitMap().union(*(segment.fragments for segment, _ in found))
-    return VectorSegments(tuple(found), fragments)
+    known = VectorSegments(tuple(found), fragments)
+    if are_all_open(snapshot, path):
+        snapshot.prepared.put(key, known, 1)
+    return known
 
 
 def _opened(snapshot: Snapshot, path: str) -> Iterator[tuple[OpenSegment, SearchedIndex]]:

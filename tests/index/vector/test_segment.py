@@ -20,6 +20,7 @@ from pilum.errors import (
 from pilum.format.version import FileVersion
 from pilum.index.answers import RowSet
 from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.vector import segment
 from pilum.index.vector.flat import FlatQuantizer
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.opening import open_vector_index
@@ -185,14 +186,18 @@ def test_only_allowed_rows_are_found_and_further_partitions_are_searched(
 
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
 @pytest.mark.parametrize("has_filter", [False, True])
-def test_a_batch_gives_what_its_queries_give(tmp_path: Path, kind: str, has_filter: bool) -> None:
+def test_a_batch_gives_what_its_queries_give(
+    tmp_path: Path, kind: str, has_filter: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "num_threads", lambda: 3)
     build(tmp_path / "t", kind, "cosine", **({"num_sub_vectors": 4} if kind == "IVF_PQ" else {}))
     index = open_folder(folder_of(tmp_path / "t"))
     queries = vectors()[:20] + np.float32(0.1)
     queries[7] = 0
     queries[8] = np.nan
     allowed = RowSet(np.arange(0, ROWS, 9, dtype=np.uint64)) if has_filter else None
-    for k in (3, 60):
+    for k, queries_of_task in ((3, 100), (3, 4), (60, 7)):
+        monkeypatch.setattr(segment, "_QUERIES_OF_TASK", queries_of_task)
         template = ask(index, queries[0], k)
         together = index.nearest_batch(queries, template, allowed)
         for query, found in zip(queries, together, strict=True):

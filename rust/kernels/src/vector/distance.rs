@@ -5,10 +5,11 @@
 //!     cosine    1 - sum of q v / |v|, where |q| is 1
 //!     hamming   number of differing bits
 //!
-//! Each lane adds every 32nd term, in order; then the lanes are added in pairs. Of the last terms,
-//! which do not fill all lanes, the first lanes get one more.
+//! Each lane adds every 16th term, in order; then the lanes are added in pairs. Walks over graphs
+//! compare vectors one by one: their sums of float32 name the registers (`l2_of`, `product_of`), as
+//! the compiler does not find them in larger functions, and fuse products with sums.
 
-use pulp::Arch;
+use pulp::{Arch, Simd};
 
 use super::LANES;
 use super::element::{Element, Wide};
@@ -35,9 +36,6 @@ impl Metric {
         }
     }
 }
-
-/// How many sums of terms are kept, so that an addition need not wait for the one before.
-const SUMS: usize = 2 * LANES;
 
 /// So many squared differences of bytes always fit into 32 bits.
 const MOST_SQUARES: usize = 1 << 16;
@@ -146,9 +144,9 @@ fn sum<T: Element>(
     query: &[T::Wide],
     term: impl Fn(T::Wide, T::Wide) -> T::Wide,
 ) -> T::Wide {
-    let (rows, row) = row.as_chunks::<SUMS>();
-    let (queries, query) = query.as_chunks::<SUMS>();
-    let mut sums = [T::Wide::default(); SUMS];
+    let (rows, row) = row.as_chunks::<LANES>();
+    let (queries, query) = query.as_chunks::<LANES>();
+    let mut sums = [T::Wide::default(); LANES];
     for (row, query) in rows.iter().zip(queries) {
         for ((sum, v), &q) in sums.iter_mut().zip(row).zip(query) {
             *sum += term(v.widen(), q);
@@ -172,8 +170,8 @@ fn sum<T: Element>(
 
 /// The sum of lanes: each of the first half and its twin, until one is left.
 #[inline(always)]
-fn folded<W: Wide>(mut sums: [W; SUMS]) -> W {
-    for half in [16, 8, 4, 2, 1] {
+fn folded<W: Wide>(mut sums: [W; LANES]) -> W {
+    for half in [8, 4, 2, 1] {
         let (low, high) = sums.split_at_mut(half);
         for (low, &high) in low.iter_mut().zip(&*high) {
             *low += high;
@@ -181,6 +179,52 @@ fn folded<W: Wide>(mut sums: [W; SUMS]) -> W {
     }
     let [total, ..] = sums;
     total
+}
+
+/// The sum of squared differences.
+#[inline(always)]
+pub fn l2_of<S: Simd>(simd: S, one: &[f32], other: &[f32]) -> f32 {
+    reduced(simd, one, other, |a, b, sum| {
+        let difference = simd.sub_f32s(a, b);
+        simd.mul_add_e_f32s(difference, difference, sum)
+    })
+}
+
+/// The sum of products.
+#[inline(always)]
+pub fn product_of<S: Simd>(simd: S, one: &[f32], other: &[f32]) -> f32 {
+    reduced(simd, one, other, |a, b, sum| simd.mul_add_e_f32s(a, b, sum))
+}
+
+#[inline(always)]
+fn reduced<S: Simd>(
+    simd: S,
+    one: &[f32],
+    other: &[f32],
+    step: impl Fn(S::f32s, S::f32s, S::f32s) -> S::f32s,
+) -> f32 {
+    let (one, one_rest) = S::as_simd_f32s(one);
+    let (other, other_rest) = S::as_simd_f32s(other);
+    let (one_fours, one_singles) = one.as_chunks::<4>();
+    let (other_fours, other_singles) = other.as_chunks::<4>();
+    let zero = simd.splat_f32s(0.0);
+    let [mut sum0, mut sum1, mut sum2, mut sum3] = [zero; 4];
+    for ([a0, a1, a2, a3], [b0, b1, b2, b3]) in one_fours.iter().zip(other_fours) {
+        sum0 = step(*a0, *b0, sum0);
+        sum1 = step(*a1, *b1, sum1);
+        sum2 = step(*a2, *b2, sum2);
+        sum3 = step(*a3, *b3, sum3);
+    }
+    for (a, b) in one_singles.iter().zip(other_singles) {
+        sum0 = step(*a, *b, sum0);
+    }
+    if !one_rest.is_empty() {
+        let rests = [one_rest, other_rest].map(|rest| simd.partial_load_f32s(rest));
+        let [a, b] = rests;
+        sum1 = step(a, b, sum1);
+    }
+    let sum = simd.add_f32s(simd.add_f32s(sum0, sum1), simd.add_f32s(sum2, sum3));
+    simd.reduce_sum_f32s(sum)
 }
 
 /// The number of bits that differ.

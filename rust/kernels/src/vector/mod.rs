@@ -7,8 +7,8 @@
 //! Loops are written for lanes of 16 values, which the compiler turns into vector instructions,
 //! and are compiled twice: for the oldest processor, and for one with AVX2 where the running one
 //! has it (`pulp`). Both add the same values in the same order, so that distances do not depend on
-//! the machine; fused multiplications, which would round otherwise, are not used. The assignment of
-//! vectors to `centroids` uses them, as no distances come from it.
+//! the machine; fused multiplications, which would round otherwise, are not used. Only the
+//! assignment of vectors to `centroids` and walks over graphs of float32 use them.
 
 pub mod centroids;
 pub mod clusters;

@@ -1,10 +1,10 @@
 //! A target of searches in the form that its storage compares with nodes.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::storage::row;
 use crate::error::Result;
-use crate::vector::distance::{differing_bits, l2, product, scaled, squares};
+use crate::vector::distance::{differing_bits, l2_of, product, product_of, scaled, squares};
 
 pub enum Scorer<'a> {
     Floats {
@@ -41,15 +41,16 @@ pub enum Scorer<'a> {
 impl Scorer<'_> {
     /// Appends the distances of `nodes`.
     pub fn score(&self, arch: Arch, nodes: &[u32], out: &mut Vec<f32>) -> Result<()> {
-        arch.dispatch(
-            #[inline(always)]
-            || self.append(nodes, out),
-        )
+        arch.dispatch(Score {
+            scorer: self,
+            nodes,
+            out,
+        })
     }
 
     #[inline(always)]
     #[allow(clippy::cast_precision_loss)] // numbers of bits are less than 2^24
-    fn append(&self, nodes: &[u32], out: &mut Vec<f32>) -> Result<()> {
+    fn append<S: Simd>(&self, simd: S, nodes: &[u32], out: &mut Vec<f32>) -> Result<()> {
         match self {
             Self::Floats {
                 rows,
@@ -61,7 +62,7 @@ impl Scorer<'_> {
                 nodes,
                 out,
                 #[inline(always)]
-                |row| 1.0 - product(row, target),
+                |row| 1.0 - product_of(simd, row, target),
             ),
             Self::Floats { rows, target, .. } => each(
                 rows,
@@ -69,7 +70,7 @@ impl Scorer<'_> {
                 nodes,
                 out,
                 #[inline(always)]
-                |row| l2(row, target),
+                |row| l2_of(simd, row, target),
             ),
             Self::Bits { rows, target } => each(
                 rows,
@@ -118,6 +119,22 @@ impl Scorer<'_> {
                 |code| looked_up(table, *num_codewords, code) + base,
             ),
         }
+    }
+}
+
+/// A closure that only borrows would not be inlined, and so not be compiled for each processor.
+struct Score<'s, 'a> {
+    scorer: &'s Scorer<'a>,
+    nodes: &'s [u32],
+    out: &'s mut Vec<f32>,
+}
+
+impl WithSimd for Score<'_, '_> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        self.scorer.append(simd, self.nodes, self.out)
     }
 }
 

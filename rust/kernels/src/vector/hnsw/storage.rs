@@ -9,11 +9,11 @@
 //! component. The target of a search is prepared once (`Storage::scorer`), then compared with
 //! groups of nodes.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::scorer::Scorer;
 use crate::error::{Result, ensure, out_of_range};
-use crate::vector::distance::{differing_bits, l2, product, scaled, squares};
+use crate::vector::distance::{differing_bits, l2_of, product_of, scaled, squares};
 use crate::vector::scalar::Bounds;
 
 /// The largest dimension: sums of products of bytes then fit 32 bits.
@@ -179,15 +179,17 @@ impl<'a> Storage<'a> {
 
     /// Returns whether one of `kept` is closer to `node` than `limit`, or as close.
     pub fn any_within(&self, arch: Arch, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
-        arch.dispatch(
-            #[inline(always)]
-            || self.is_any_within(node, kept, limit),
-        )
+        arch.dispatch(AnyWithin {
+            storage: self,
+            node,
+            kept,
+            limit,
+        })
     }
 
     #[inline(always)]
     #[allow(clippy::cast_precision_loss)] // numbers of bits are less than 2^24
-    fn is_any_within(&self, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
+    fn is_any_within<S: Simd>(&self, simd: S, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
         let is_dot = self.is_dot;
         match self.vectors {
             Vectors::Floats { rows, dimension } => within(
@@ -199,9 +201,9 @@ impl<'a> Storage<'a> {
                 #[inline(always)]
                 |target, other| {
                     Ok(if is_dot {
-                        1.0 - product(target, other)
+                        1.0 - product_of(simd, target, other)
                     } else {
-                        l2(target, other)
+                        l2_of(simd, target, other)
                     })
                 },
             ),
@@ -301,6 +303,29 @@ impl<'a> Storage<'a> {
         } else {
             0.0
         }
+    }
+}
+
+/// See `scorer::Score`.
+struct AnyWithin<'s, 'a> {
+    storage: &'s Storage<'a>,
+    node: u32,
+    kept: &'s [u32],
+    limit: f32,
+}
+
+impl WithSimd for AnyWithin<'_, '_> {
+    type Output = Result<bool>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<bool> {
+        let Self {
+            storage,
+            node,
+            kept,
+            limit,
+        } = self;
+        storage.is_any_within(simd, node, kept, limit)
     }
 }
 
