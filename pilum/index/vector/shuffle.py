@@ -102,16 +102,23 @@ class Shuffle:
     def partitions(self) -> Iterator[tuple[Addresses, dict[str, NDArray[Any]]]]:
         """Yield the references and the columns of each partition; no rows can be added then."""
         rest, bounds = self._sorted()
-        for number, length in enumerate(self.lengths.tolist()):
-            records = np.empty(length, self._dtype)
-            filled = 0
-            for run in self._runs:
-                start, end = run.bounds[number : number + 2].tolist()
-                into = records[filled : filled + end - start]
-                self._read(run.offset + start * self._dtype.itemsize, into)
-                filled += len(into)
-            records[filled:] = rest[bounds[number] : bounds[number + 1]]
+        for number in range(len(self.lengths)):
+            records = rest[bounds[number] : bounds[number + 1]]
+            if self._runs:
+                records = self._with_stored(number, records)
             yield _split(records)
+
+    def _with_stored(self, number: int, rest: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of a partition in the runs, and then the others."""
+        records = np.empty(self.lengths[number], self._dtype)
+        filled = 0
+        for run in self._runs:
+            start, end = run.bounds[number : number + 2].tolist()
+            into = records[filled : filled + end - start]
+            self._read(run.offset + start * self._dtype.itemsize, into)
+            filled += len(into)
+        records[filled:] = rest
+        return records
 
     def _sorted(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the rows in memory, sorted by partition, and the bounds of the partitions."""

@@ -322,6 +322,28 @@ mod tests {
         }
     }
 
+    struct Pair<'a>(&'a [f32], &'a [f32]);
+
+    impl pulp::WithSimd for Pair<'_> {
+        type Output = [f32; 2];
+
+        fn with_simd<S: Simd>(self, simd: S) -> [f32; 2] {
+            let Self(one, other) = self;
+            [l2_of(simd, one, other), product_of(simd, one, other)]
+        }
+    }
+
+    #[test]
+    fn pairs_have_the_same_distances() {
+        for dimension in (1..70).chain([100, 768]) {
+            let narrow = |seed| values(dimension, seed).into_iter().map(f32::of);
+            let [one, other]: [Vec<f32>; 2] = [narrow(1).collect(), narrow(2).collect()];
+            let [l2_found, product_found] = Arch::new().dispatch(Pair(&one, &other));
+            assert!((l2_found - l2(&one, &other)).abs() < 1e-5 * l2_found.max(1.0));
+            assert!((product_found - product(&one, &other)).abs() < 1e-4);
+        }
+    }
+
     #[test]
     fn cosine_of_tiny_and_huge_vectors_is_exact() {
         for scale in [1e-30, 1e-20, 1e18, 1e30] {
