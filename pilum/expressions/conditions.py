@@ -212,9 +212,10 @@ def _compared(operator: str, value: pa.Scalar) -> Condition | None:
     low, high = _ends(value)
     match operator:
         case "=":
-            return within(low, high)
+            return Condition.texts_among([low]) if _is_bytes(value.type) else within(low, high)
         case "<>":
-            return ~within(low, high) & _VALUES
+            equal = _compared("=", value)
+            return equal and ~equal & _VALUES
         case "<":
             return ~within(low, None) & _VALUES
         case "<=":

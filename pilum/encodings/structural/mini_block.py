@@ -79,6 +79,8 @@ T = TypeVar("T")
 _Columns: TypeAlias = "tuple[list[NDArray[Any]], int, list[Any]]"
 """Buffers, number of values, and layers of some rows."""
 
+_ALL_VALID = 1
+"""Kind of a layer of values or structs without nulls."""
 _LISTS = frozenset({2, 4, 5, 6})
 """Kinds of layers that are lists."""
 
@@ -152,6 +154,11 @@ class MiniBlockLayout(Layout):
             form.SerializeToString(),
         )
 
+    @property
+    def has_no_nulls(self) -> bool:
+        """Whether no value or struct of a page can be null."""
+        return set(self.layers) == {_ALL_VALID}
+
     def read(self, page: PageRead) -> Plan[Decoded]:
         """Read rows of a page."""
         [decoded] = yield from read_mini_blocks([page])
@@ -161,6 +168,9 @@ class MiniBlockLayout(Layout):
         """Test rows where they are stored; of a dictionary, each value is tested once."""
         if self.has_lists:
             return None
+        if condition.every_value is not None and self.has_no_nulls:
+            value = 0xFF if condition.every_value else 0
+            return np.full((page.rows.num_rows + 7) // 8, value, np.uint8)
         reads, fetched, [dictionary] = yield from _fetch([page])
         with page.located():
             if dictionary is not None:

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.blocks import integers
@@ -81,6 +82,15 @@ class ScanColumn:
             nullable = nullable or member.nullable
         self.leaf = member
         self.arrow = member.arrow.with_name(name).with_nullable(nullable)
+
+    @cached_property
+    def has_texts(self) -> bool:
+        """Whether the values are texts or bytes, of different lengths."""
+        if self.field is None:
+            return False
+        kind = self.field.arrow_type
+        is_text = pt.is_string(kind) or pt.is_large_string(kind)
+        return bool(is_text or pt.is_binary(kind) or pt.is_large_binary(kind))
 
     def pick(self, array: pa.Array) -> pa.Array:
         """Return the requested member of a column that was read."""

@@ -43,8 +43,10 @@ _LEAST_ROWS = 8 * 1024
 """Windows of fewer rows are tested by Arrow."""
 _MOST_ROWS = 512 * 1024
 """Rows that one thread tests at once."""
-_FEW = 0.05
+_FEW = 0.01
 """Share of remaining rows below which another column is tested for single rows."""
+_FEW_TEXTS = 0.1
+"""The same share for texts, whose test takes longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +150,8 @@ class Masks:
         rows = window.rows
         if wanted is None:
             return self._test_rows(mask, window, rows)
-        if wanted.true_count > _FEW * len(wanted):
+        few = _FEW_TEXTS if mask.is_hard else _FEW
+        if wanted.true_count > few * len(wanted):
             return pc.and_(self._test_rows(mask, window, rows), wanted)
         flags = truths(wanted)
         places = flags.nonzero()[0]

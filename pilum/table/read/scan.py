@@ -359,7 +359,8 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
     windows = _windows(snapshot, options, [*tested.fields, *others.fields])
     for narrowed, rest in _narrowed(snapshot, windows, filter, wanted.schema.names):
         if rest is None:
-            for window, pending in read_ahead(map(Window.lean, narrowed), wanted.columns):
+            lean = map(Window.lean, _limited(narrowed, options))
+            for window, pending in read_ahead(lean, wanted.columns):
                 yield window.source, pending.table(wanted.schema)
             continue
         tested = _tested_columns(snapshot, rest)
@@ -373,6 +374,20 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
                 table = _side_by_side(own, table) if both else own
             columns = table.select(wanted.schema.names).columns
             yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
+
+
+def _limited(windows: Iterator[Window], options: ScanOptions) -> Iterator[Window]:
+    """Leave out rows after those that the offset and the limit ask for."""
+    if options.limit is None:
+        yield from windows
+        return
+    left = options.offset + options.limit
+    for window in windows:
+        if window.num_rows >= left:
+            yield window if window.num_rows == left else window.first(left)
+            return
+        yield window
+        left -= window.num_rows
 
 
 def _others(snapshot: Snapshot, wanted: ReadColumns, tested: ReadColumns) -> ReadColumns:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +56,8 @@ _TINY_ROWS = 16
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
 """Share of selected rows below which single rows are read instead of all chunks of a window."""
+_FEW_TEXTS = 0.3
+"""The same share for texts, which take longer to decode."""
 
 
 class RowSource(Protocol):
@@ -105,6 +107,14 @@ class Window:
         kept = truths(self.kept)
         kept[kept] = truths(mask)
         return replace(self, kept=bit_mask(kept)).lean()
+
+    def first(self, num_rows: int) -> Window:
+        """Return a window of the first selected rows, which has more of them."""
+        if self.kept is None:
+            return replace(self, rows=RowRanges.of_rows(self.rows.rows()[:num_rows]))
+        kept = truths(self.kept)
+        kept[np.flatnonzero(kept)[num_rows] :] = False
+        return replace(self, kept=bit_mask(kept))
 
     def lean(self) -> Window:
         """Return a window of the same rows; if they are few, it reads them one by one."""
@@ -223,14 +233,28 @@ class Pending:
                 continue
             field = window.source.field(column.field)
             row_bytes = _TINY_VALUE_BYTES if is_tiny else field.bytes_per_row
-            self._places.append(list(self._add(field.segments(window.rows), row_bytes, own)))
+            picked = self._picked if column.has_texts else None
+            rows, kept = (window.rows, window.kept) if picked is None else (picked, None)
+            self._places.append(list(self._add(field.segments(rows), kept, row_bytes, own)))
         if tasks is None:
             own.flush()
 
+    @cached_property
+    def _picked(self) -> RowRanges | None:
+        """The rows to read one by one, if they are few enough for texts; else None."""
+        window = self._window
+        if window.kept is None or window.num_rows > _FEW_TEXTS * len(window.kept):
+            return None
+        return RowRanges.of_rows(window.wanted())
+
     def _add(
-        self, segments: Iterable[Segment], row_bytes: float, tasks: _Tasks
+        self,
+        segments: Iterable[Segment],
+        kept: pa.BooleanArray | None,
+        row_bytes: float,
+        tasks: _Tasks,
     ) -> Iterator[tuple[_Task, int]]:
-        kept, first = self._window.kept, 0
+        first = 0
         for segment in segments:
             num_rows = segment.rows.num_rows
             self.size_bytes += num_rows * row_bytes

@@ -17,7 +17,8 @@ use crate::mini_block_writer::OffsetsIn;
 /// Bytes of a symbol table.
 pub const TABLE_BYTES: usize = 2312;
 const MAGIC: [u8; 4] = [0x54, 0x53, 0x53, 0x46];
-const ESCAPE: u8 = 255;
+/// The code before a byte that is stored as it is.
+pub const ESCAPE: u8 = 255;
 const TERMINATOR: u8 = 0;
 
 /// A symbol table, ready to decode with.
@@ -90,6 +91,14 @@ impl SymbolTable {
     /// Whether strings are coded; if not, they are stored uncompressed.
     pub fn is_coded(&self) -> bool {
         self.coded
+    }
+
+    /// The symbol of a code; empty if the table has none.
+    pub fn symbol(&self, code: u8) -> &[u8] {
+        let code = usize::from(code);
+        let symbol = self.symbols.get(code).zip(self.lengths.get(code));
+        let symbol = symbol.and_then(|(symbol, &length)| symbol.get(..usize::from(length)));
+        symbol.unwrap_or(&[]) // every code is an index
     }
 
     /// The largest output of a number of codes.

@@ -48,6 +48,9 @@ pub enum Plan {
 /// growing it copies its content.
 const FSST_GROWTH: usize = 8;
 
+/// Up to this many adjacent strings are decompressed one by one.
+const FEW_STRINGS: usize = 4;
+
 /// Widest values that encodings shrink to a fraction; wider values are only ever compressed.
 const NARROW_BITS: usize = 64;
 
@@ -250,9 +253,7 @@ pub fn append(
         }
         (Plan::Fsst { table, offset_bits }, Values::Variable { offsets, data }) => {
             let strings = Strings::parse(only(buffers)?, *offset_bits, count)?;
-            ranges
-                .iter()
-                .try_for_each(|range| strings.append_fsst(range, table, offsets, data))
+            strings.append_fsst(ranges, table, offsets, data)
         }
         (
             Plan::FixedSizeList { validity, bits },
@@ -482,21 +483,66 @@ impl<'a> Strings<'a> {
 
     fn append_fsst(
         &self,
-        range: &Range<usize>,
+        ranges: &[Range<usize>],
         table: &SymbolTable,
         offsets: &mut Offsets,
         data: &mut Vec<u8>,
     ) -> Result<()> {
         if !table.is_coded() {
-            return self.append(range, offsets, data);
+            return ranges
+                .iter()
+                .try_for_each(|range| self.append(range, offsets, data));
         }
-        ensure(
-            range.end <= self.count,
-            "string index",
-            range.end,
-            format_args!("at most {}", self.count),
-        )?;
-        offsets.reserve(range.len());
+        for range in ranges {
+            ensure(
+                range.end <= self.count,
+                "string index",
+                range.end,
+                format_args!("at most {}", self.count),
+            )?;
+            offsets.reserve(range.len());
+            if range.len() <= FEW_STRINGS {
+                self.append_each(range, table, offsets, data)?;
+            } else {
+                self.append_together(range, table, offsets, data)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decompresses few strings, one after the other.
+    fn append_each(
+        &self,
+        range: &Range<usize>,
+        table: &SymbolTable,
+        offsets: &mut Offsets,
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut start = self.offset(range.start)?;
+        for index in range.clone() {
+            let end = self.offset(index + 1)?;
+            ensure(
+                end >= start,
+                "string offset",
+                end,
+                format_args!("at least {start}"),
+            )?;
+            let codes = part(self.buffer, start, end - start, "string data")?;
+            table.decompress(codes, data)?;
+            offsets.push(data.len())?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Decompresses adjacent strings at once.
+    fn append_together(
+        &self,
+        range: &Range<usize>,
+        table: &SymbolTable,
+        offsets: &mut Offsets,
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
         let start = self.offset(range.start)?;
         let end = self.offset(range.end)?;
         let codes = part(self.buffer, start, end.saturating_sub(start), "string data")?;

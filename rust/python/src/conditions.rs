@@ -120,6 +120,15 @@ impl Condition {
         self.0.null
     }
 
+    /// Whether all values that are not null are in the set, or none is; None if that depends.
+    #[getter]
+    fn every_value(&self) -> Option<bool> {
+        match self.0.test {
+            Test::Every(all) => Some(all),
+            _ => None,
+        }
+    }
+
     /// A bitmap of `count` numbers of fixed width that are not null.
     #[allow(clippy::needless_pass_by_value)]
     fn of_fixed<'py>(

@@ -4,6 +4,7 @@
 //! Conditions on one column are such sets, so AND, OR and NOT of them are sets again. A row of a
 //! page is tested where it is stored: `values` says how each encoding answers.
 
+pub mod automaton;
 pub mod numbers;
 pub mod pages;
 pub mod texts;

@@ -5,9 +5,8 @@
 
 use std::ops::Range;
 
-use super::numbers::{Numbers, Order};
-use super::values::{Chunk, Prepared, Scratch, number_bits, test};
-use super::{Condition, INDEX_BITS, Test};
+use super::Condition;
+use super::values::{Chunk, Found, Prepared, Scratch, test};
 use crate::bitmap::BitmapBuilder;
 use crate::block::decode_level_ranges;
 use crate::chunks;
@@ -22,20 +21,11 @@ pub fn mask(page: &Page, rows: &Rows<'_>, condition: &Condition) -> Result<Vec<u
         page.layers.max_rep,
         "none in a page whose rows are tested",
     )?;
-    let (found, beyond) = match (&condition.test, condition.limit) {
-        (Test::Numbers(numbers), Some(limit)) => {
-            let (found, beyond) = of_indices(page, numbers, limit)?;
-            (found, Some(beyond))
-        }
-        (test, _) => (test.clone(), None),
-    };
     let mut masker = Masker {
         page,
-        prepared: Prepared::new(&found)?,
-        beyond: beyond.as_ref().map(Prepared::new).transpose()?,
-        values: BitmapBuilder::default(),
+        prepared: Prepared::new(condition, &page.values)?,
+        found: Found::default(),
         valid: BitmapBuilder::default(),
-        unknown: BitmapBuilder::default(),
         scratch: Scratch::default(),
         levels: (Vec::new(), Vec::new()),
         ranges: Vec::new(),
@@ -46,29 +36,16 @@ pub fn mask(page: &Page, rows: &Rows<'_>, condition: &Condition) -> Result<Vec<u
             .take(rows, chunk, &mut cursor)
             .map_err(|error| error.at(format_args!("chunk of row {}", chunk.first_row)))?;
     }
-    let (found, wanted) = (masker.values.len(), num_rows(rows.wanted));
+    let (found, wanted) = (masker.found.values.len(), num_rows(rows.wanted));
     ensure(found == wanted, "rows of the chunks", found, wanted)?;
     masker.finish(condition)
-}
-
-/// The tests of the indices of a dictionary: whether they are in the set, and whether they are at
-/// or after its end.
-fn of_indices(page: &Page, numbers: &Numbers, limit: usize) -> Result<(Test, Test)> {
-    let bits = number_bits(&page.values)?;
-    let beyond = Numbers::within(Order::Unsigned, INDEX_BITS, Some(limit as u128), None)?;
-    Ok((
-        Test::Numbers(numbers.of_bits(bits)?),
-        Test::Numbers(beyond.of_bits(bits)?),
-    ))
 }
 
 struct Masker<'a> {
     page: &'a Page,
     prepared: Prepared<'a>,
-    beyond: Option<Prepared<'a>>,
-    values: BitmapBuilder,
+    found: Found,
     valid: BitmapBuilder,
-    unknown: BitmapBuilder,
     scratch: Scratch,
     levels: (Vec<u8>, Vec<u16>),
     ranges: Vec<Range<usize>>,
@@ -108,23 +85,19 @@ impl Masker<'_> {
             ranges: &self.ranges,
         };
         let (plan, scratch) = (&page.values, &mut self.scratch);
-        test(plan, &chunk, &self.prepared, scratch, &mut self.values)?;
-        if let Some(beyond) = &self.beyond {
-            test(plan, &chunk, beyond, scratch, &mut self.unknown)?;
-        }
-        Ok(())
+        test(plan, &chunk, &self.prepared, scratch, &mut self.found)
     }
 
     fn finish(mut self, condition: &Condition) -> Result<Vec<u8>> {
-        let num_rows = self.values.len();
-        let mut bits = self.values.finish();
+        let num_rows = self.found.values.len();
+        let mut bits = self.found.values.finish();
         if self.page.def.is_none() {
             self.valid.extend_constant(true, num_rows);
         }
         let valid = self.valid.finish();
         ensure(valid.len() == bits.len(), "levels", valid.len(), bits.len())?;
-        let unknown = self.unknown.finish();
-        if unknown
+        let beyond = self.found.beyond.finish();
+        if beyond
             .iter()
             .zip(&valid)
             .any(|(one, valid)| one & valid != 0)

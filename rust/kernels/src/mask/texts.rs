@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::bitmap::BitmapBuilder;
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, part};
 
 #[derive(Debug, Clone)]
 pub enum Texts {
@@ -34,9 +34,9 @@ pub struct Among {
 /// Texts with a prefix, a suffix and parts in between.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    prefix: Vec<u8>,
+    pub prefix: Vec<u8>,
     parts: Vec<Finder<'static>>,
-    suffix: Vec<u8>,
+    pub suffix: Vec<u8>,
 }
 
 impl Pattern {
@@ -49,6 +49,11 @@ impl Pattern {
                 .collect(),
             suffix: suffix.to_vec(),
         }
+    }
+
+    /// The parts between prefix and suffix.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().map(Finder::needle)
     }
 
     fn matches(&self, text: &[u8]) -> bool {
@@ -95,13 +100,19 @@ impl<'a> Strings<'a> {
         Ok(Self { ends, data })
     }
 
+    /// `count` texts from number `first` on.
+    pub fn part(&self, first: usize, count: usize) -> Result<impl Iterator<Item = &'a [u8]>> {
+        let ends = part(self.ends, first, count + 1, "string offsets")?;
+        Ok(Self { ends, ..*self }.iter())
+    }
+
     fn len(&self) -> usize {
         self.ends.len().saturating_sub(1)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
-        let data = self.data;
-        self.ends.windows(2).map(move |pair| match pair {
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (ends, data) = (self.ends, self.data);
+        ends.windows(2).map(move |pair| match pair {
             [start, end] => data.get(*start..*end).unwrap_or(&[]), // checked above
             _ => &[],
         })
@@ -182,11 +193,15 @@ impl Texts {
 }
 
 impl Among {
+    /// The text, if it is only one.
+    pub fn only(&self) -> Option<&[u8]> {
+        let first = self.texts.iter().next().filter(|_| self.texts.len() == 1);
+        first.map(Vec::as_slice)
+    }
+
     fn words(&self, strings: &Strings<'_>) -> Vec<u64> {
-        if self.texts.len() == 1
-            && let Some(only) = self.texts.iter().next()
-        {
-            return each(strings, |text| text == only.as_slice());
+        if let Some(only) = self.only() {
+            return each(strings, |text| text == only);
         }
         each(strings, |text| {
             self.lengths & length_bit(text.len()) != 0 && self.texts.contains(text)

@@ -4,17 +4,20 @@
 //!     bit-packed          by the width of the chunk, which bounds its values; else unpacked
 //!     runs                one test per run
 //!     variable            where they are stored
+//!     FSST                patterns on the codes, see `automaton`
 //!     others              decoded into memory that is reused for each chunk, and fits the cache
 
 use std::ops::Range;
 
-use super::Test;
-use super::numbers::{Numbers, Tester};
+use super::automaton::Automaton;
+use super::numbers::{Numbers, Order, Tester};
 use super::texts::{Strings, Texts};
+use super::{Condition, INDEX_BITS, Test};
 use crate::bitmap::{BitmapBuilder, bit};
 use crate::block::inline_header;
 use crate::compression;
 use crate::error::{Corrupt, Result, ensure};
+use crate::fsst::SymbolTable;
 use crate::rle;
 use crate::values::{self, Offsets, Plan, Values, append, is_all, only};
 
@@ -22,17 +25,91 @@ use crate::values::{self, Offsets, Plan, Values, append, is_all, only};
 #[derive(Debug)]
 pub enum Prepared<'a> {
     Every(bool),
-    Numbers(&'a Numbers, Tester),
-    Texts(&'a Texts),
+    Numbers(Box<NumberTest>),
+    Texts(&'a Texts, Option<Box<Automaton>>),
+}
+
+/// A test of numbers, which may be indices of a dictionary.
+#[derive(Debug)]
+pub struct NumberTest {
+    numbers: Numbers,
+    tester: Tester,
+    /// The indices at or after the end of the dictionary.
+    beyond: Option<(Numbers, Tester)>,
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(test: &'a Test) -> Result<Self> {
-        Ok(match test {
-            Test::Every(all) => Self::Every(*all),
-            Test::Numbers(numbers) => Self::Numbers(numbers, numbers.tester()?),
-            Test::Texts(texts) => Self::Texts(texts),
+    /// Prepares the test of a condition for values that are stored by a plan.
+    pub fn new(condition: &'a Condition, plan: &Plan) -> Result<Self> {
+        Ok(match (&condition.test, condition.limit) {
+            (Test::Every(all), _) => Self::Every(*all),
+            (Test::Numbers(numbers), None) => Self::Numbers(Box::new(NumberTest {
+                tester: numbers.tester()?,
+                numbers: numbers.clone(),
+                beyond: None,
+            })),
+            (Test::Numbers(indices), Some(limit)) => {
+                let bits = number_bits(plan)?;
+                let numbers = indices.of_bits(bits)?;
+                let after =
+                    Numbers::within(Order::Unsigned, INDEX_BITS, Some(limit as u128), None)?;
+                let after = after.of_bits(bits)?;
+                Self::Numbers(Box::new(NumberTest {
+                    tester: numbers.tester()?,
+                    numbers,
+                    beyond: Some((after.clone(), after.tester()?)),
+                }))
+            }
+            (Test::Texts(texts), _) => {
+                let automaton = coded(plan).and_then(|table| Automaton::new(texts, table));
+                Self::Texts(texts, automaton.map(Box::new))
+            }
         })
+    }
+}
+
+/// The symbol table of texts that are stored as codes.
+fn coded(plan: &Plan) -> Option<&SymbolTable> {
+    match plan {
+        Plan::Fsst { table, .. } if table.is_coded() => Some(table),
+        Plan::General { inner, .. } => coded(inner),
+        _ => None,
+    }
+}
+
+/// What is known of the values that were tested.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Whether they are in the set.
+    pub values: BitmapBuilder,
+    /// Whether they are indices beyond the dictionary; empty if they are none.
+    pub beyond: BitmapBuilder,
+}
+
+impl NumberTest {
+    /// Appends the bits of values of whole bytes.
+    fn of_values(&self, data: &[u8], out: &mut Found) -> Result<()> {
+        if let Some((_, tester)) = &self.beyond {
+            tester.of_values(data, &mut out.beyond)?;
+        }
+        self.tester.of_values(data, &mut out.values)
+    }
+
+    /// Appends the bits of `count` values of at most `width` bits, if they are all equal.
+    fn of_width(&self, width: usize, count: usize, out: &mut Found) -> bool {
+        let is_in = self.numbers.of_width(width);
+        let is_beyond = match &self.beyond {
+            Some((numbers, _)) => numbers.of_width(width),
+            None => Some(false),
+        };
+        if let (Some(is_in), Some(is_beyond)) = (is_in, is_beyond) {
+            out.values.extend_constant(is_in, count);
+            if self.beyond.is_some() {
+                out.beyond.extend_constant(is_beyond, count);
+            }
+            return true;
+        }
+        false
     }
 }
 
@@ -67,11 +144,11 @@ pub fn test(
     chunk: &Chunk<'_>,
     prepared: &Prepared<'_>,
     scratch: &mut Scratch,
-    out: &mut BitmapBuilder,
+    out: &mut Found,
 ) -> Result<()> {
     match (plan, prepared) {
         (_, Prepared::Every(all)) => {
-            out.extend_constant(*all, chunk.num_tested());
+            out.values.extend_constant(*all, chunk.num_tested());
             Ok(())
         }
         (Plan::General { scheme, inner }, _) => {
@@ -87,10 +164,11 @@ pub fn test(
             };
             test(inner, &unpacked, prepared, scratch, out)
         }
-        (_, Prepared::Numbers(numbers, tester)) => {
-            of_numbers(plan, chunk, numbers, tester, scratch, out)
+        (_, Prepared::Numbers(numbers)) => of_numbers(plan, chunk, numbers, scratch, out),
+        (_, Prepared::Texts(_, Some(automaton))) => {
+            of_codes(plan, chunk, automaton, scratch, &mut out.values)
         }
-        (_, Prepared::Texts(texts)) => of_texts(plan, chunk, texts, scratch, out),
+        (_, Prepared::Texts(texts, None)) => of_texts(plan, chunk, texts, scratch, &mut out.values),
     }
 }
 
@@ -109,67 +187,101 @@ pub fn number_bits(plan: &Plan) -> Result<usize> {
 fn of_numbers(
     plan: &Plan,
     chunk: &Chunk<'_>,
-    numbers: &Numbers,
-    tester: &Tester,
+    test: &NumberTest,
     scratch: &mut Scratch,
-    out: &mut BitmapBuilder,
+    out: &mut Found,
 ) -> Result<()> {
-    let found = number_bits(plan)?;
-    ensure(found == tester.bits(), "values, bits", found, tester.bits())?;
+    let (found, expected) = (number_bits(plan)?, test.tester.bits());
+    ensure(found == expected, "values, bits", found, expected)?;
     match plan {
         Plan::Flat { bits: 1 } => {
             let (data, bytes) = (only(chunk.buffers)?, chunk.count.div_ceil(8));
             ensure(data.len() == bytes, "bitmap, bytes", data.len(), bytes)?;
-            let mut bits =
-                |range: &Range<usize>| tester.of_bitmap(data, range.start, range.len(), out);
+            let mut bits = |range: &Range<usize>| {
+                let (start, count) = (range.start, range.len());
+                test.tester.of_bitmap(data, start, count, &mut out.values)
+            };
             return chunk.ranges.iter().try_for_each(&mut bits);
         }
         Plan::Flat { bits } if chunk.is_whole() => {
             let (data, bytes) = (only(chunk.buffers)?, chunk.count.saturating_mul(bits / 8));
             ensure(data.len() == bytes, "flat values, bytes", data.len(), bytes)?;
-            return tester.of_values(data, out);
+            return test.of_values(data, out);
         }
         Plan::InlineBitpacking { bits } => {
             let (width, _) = inline_header(only(chunk.buffers)?, *bits)?;
-            if let Some(all) = numbers.of_width(width) {
-                out.extend_constant(all, chunk.num_tested());
+            if test.of_width(width, chunk.num_tested(), out) {
                 return Ok(());
             }
         }
-        Plan::Rle { bits } if chunk.is_whole() => {
-            return of_runs(chunk, bits / 8, tester, out);
-        }
+        Plan::Rle { bits } if chunk.is_whole() => return of_runs(chunk, bits / 8, test, out),
         _ => {}
     }
     scratch.bytes.clear();
     let mut decoded = Values::Fixed(std::mem::take(&mut scratch.bytes));
     append(plan, chunk.buffers, chunk.count, chunk.ranges, &mut decoded)?;
     if let Values::Fixed(bytes) = decoded {
-        tester.of_values(&bytes, out)?;
+        test.of_values(&bytes, out)?;
         scratch.bytes = bytes;
     }
     Ok(())
 }
 
 /// Appends the bit of each run as often as the run is long.
-fn of_runs(
-    chunk: &Chunk<'_>,
-    width: usize,
-    tester: &Tester,
-    out: &mut BitmapBuilder,
-) -> Result<()> {
+fn of_runs(chunk: &Chunk<'_>, width: usize, test: &NumberTest, out: &mut Found) -> Result<()> {
     let [items, lengths] = chunk.buffers else {
         let found = chunk.buffers.len();
         return Err(Corrupt(format!("rle: expected 2 buffers, found {found}")));
     };
     rle::check(items, lengths, width, chunk.count)?;
-    let mut bits = BitmapBuilder::default();
-    tester.of_values(items, &mut bits)?;
-    let (bits, mut left) = (bits.finish(), chunk.count);
+    let mut runs = Found::default();
+    test.of_values(items, &mut runs)?;
+    repeat(runs.values, lengths, chunk.count, &mut out.values);
+    if test.beyond.is_some() {
+        repeat(runs.beyond, lengths, chunk.count, &mut out.beyond);
+    }
+    Ok(())
+}
+
+/// Appends bits, each as often as the length says, until there are `count` of them.
+fn repeat(bits: BitmapBuilder, lengths: &[u8], count: usize, out: &mut BitmapBuilder) {
+    let zeros = bits.zeros();
+    if zeros == 0 || zeros == bits.len() {
+        out.extend_constant(zeros == 0, count);
+        return;
+    }
+    let (bits, mut left) = (bits.finish(), count);
     for (run, &length) in lengths.iter().enumerate() {
         let length = usize::from(length).min(left);
         out.extend_constant(bit(&bits, run), length);
         left -= length;
+    }
+}
+
+/// Tests texts by their codes.
+fn of_codes(
+    plan: &Plan,
+    chunk: &Chunk<'_>,
+    automaton: &Automaton,
+    scratch: &mut Scratch,
+    out: &mut BitmapBuilder,
+) -> Result<()> {
+    let Plan::Fsst { offset_bits, .. } = plan else {
+        return Err(Corrupt("texts: stored in another way".into()));
+    };
+    let stored = values::Strings::parse(only(chunk.buffers)?, *offset_bits, chunk.count)?;
+    scratch.ends.clear();
+    stored.ends(&mut scratch.ends);
+    let strings = Strings::new(&scratch.ends, stored.buffer)?;
+    for range in chunk.ranges {
+        for part in (range.start..range.end).step_by(64) {
+            let count = (range.end - part).min(64);
+            let mut bits = 0;
+            for (place, codes) in strings.part(part, count)?.enumerate() {
+                bits |= u64::from(automaton.test(codes)?) << place;
+            }
+            out.push_word(bits, count);
+        }
     }
     Ok(())
 }
