@@ -26,6 +26,7 @@ import pyarrow.types as pt
 from pilum.expressions.compare import MIRRORED, is_zero
 from pilum.expressions.nodes import (
     And,
+    Call,
     Column,
     Compare,
     Constant,
@@ -190,7 +191,18 @@ def _sets(node: Expression) -> _Sets | None:
             if not value.is_valid:
                 return path, True, _NOTHING, _NOTHING
             return _of_values(path, value.type, _like(value.as_py()))
+        case Call(name=name, arguments=(Column(path=path), Constant(value=value))):
+            if name in _AROUND and value.is_valid and _is_bytes(value.type):
+                return _of_values(path, value.type, _AROUND[name](_raw(value)))
     return None
+
+
+_AROUND: dict[str, Callable[[bytes], Condition]] = {
+    "starts_with": lambda text: Condition.texts_like(text, [], b""),
+    "ends_with": lambda text: Condition.texts_like(b"", [], text),
+    "contains": lambda text: Condition.texts_like(b"", [text], b""),
+}
+"""Functions that test texts for a part."""
 
 
 def _of_values(path: tuple[str, ...], arrow: pa.DataType, true: Condition | None) -> _Sets | None:

@@ -71,9 +71,7 @@ class Masks:
 
         `returned` are the names of the columns that the scan returns.
         """
-        if not isinstance(filter, SqlFilter):
-            return None
-        mask, rest = split_filter(filter.node)
+        mask, rest = split_filter(filter.implied)
         if mask is None:
             return None
         paths = dict.fromkeys(part.path for part in column_masks(mask))
@@ -82,7 +80,9 @@ class Masks:
         columns = dict(zip(paths, found, strict=True))
         if not all(map(_is_leaf, found)):
             return None
-        left = None if rest is None else SqlFilter(references(rest), rest)
+        left: BoundFilter | None = None if rest is None else filter
+        if rest is not None and isinstance(filter, SqlFilter):
+            left = SqlFilter(references(rest), rest)
         return cls(mask, columns, left, not set(names).isdisjoint(returned))
 
     def split(self, windows: Iterable[Window]) -> Iterator[tuple[bool, Iterator[Window]]]:

@@ -3,8 +3,9 @@
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
 A window is a group of rows that are read together (`windows.py`). With a filter, rows that cannot
-match are skipped if the files have statistics (`matching.py`). The columns of the filter are read
-first. The others are read only for matches: whole windows if many rows match, single rows if few
+match are skipped if the files have statistics (`matching.py`). Pages answer conditions on single
+columns without decoding their values (`masks.py`); the rest of the filter is evaluated on its
+columns. All others are read only for matches: whole windows if many rows match, single rows if few
 do. Deleted rows are removed before the filter is evaluated. Where indices found the matching rows
 (`selection.py`), only these are read: few of them by one take (`take.py`), many in windows.
 """

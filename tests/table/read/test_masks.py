@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,6 +147,8 @@ CONDITIONS = [
     "text = 'the 5 fox jumps over 12 special dogs'",
     "text <> 'the 5 fox jumps over 12 special dogs'",
     "text > 'the 5'",
+    "contains(text, 'over 12')",
+    "starts_with(plain, 'the 3')",
     "plain LIKE '%over 12 special dogs'",
     "plain = 'the 5 fox jumps over 12 special dogs'",
     "packed_text LIKE '%7 special%'",
@@ -170,6 +173,27 @@ def test_one_condition(dataset: Any, whole: pa.Table, text: str) -> None:
     assert bits(dataset.to_table(filter=text)).equals(bits(expected))
     assert dataset.to_table(["signed", "text"], text).equals(expected.select(["signed", "text"]))
     assert dataset.count_rows(text) == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("expression", "has_rest"),
+    [
+        (pc.field("packed") == pa.scalar(5, pa.int32()), False),
+        ((pc.field("packed") < pa.scalar(9, pa.int32())) & pc.field("mode").is_valid(), False),
+        (pc.match_substring(pc.field("text"), "over 12"), False),
+        (pc.field("float") > 0.0, True),
+        ((pc.field("signed") + 1 == 4) & (pc.field("mode") == "AIR"), True),
+    ],
+)
+def test_expressions_of_arrow(
+    dataset: Any, whole: pa.Table, expression: pc.Expression, has_rest: bool
+) -> None:
+    expected = whole.filter(expression)
+    assert bits(dataset.to_table(filter=expression)).equals(bits(expected))
+    assert dataset.count_rows(expression) == expected.num_rows
+    masks = Masks.of(dataset._snapshot, bind(expression, whole.schema), ())
+    assert masks is not None
+    assert (masks.rest is not None) == has_rest
 
 
 def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
