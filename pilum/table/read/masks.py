@@ -8,9 +8,8 @@
     rest                    x                    by Arrow, see `matching.py`
 
 Pages that cannot be tested where they are stored are read as Arrow arrays, and the condition is
-evaluated on these. Files of versions before 2.1 have no such pages. Windows of few rows are tested
-by Arrow only, as several of them can be read together, and so are windows of remote stores if the
-same column is to be returned.
+evaluated on these. Files of versions before 2.1 have no such pages. In remote stores, columns that
+are to be returned are not tested, as their bytes would be fetched twice.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ from pilum.table.read.columns import ReadColumns, ScanColumn
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import Window
 
-__all__ = ["Masks"]
+__all__ = ["Masks", "narrowed"]
 
-_LEAST_ROWS = 8 * 1024
-"""Windows of fewer rows are tested by Arrow."""
-_MOST_ROWS = 512 * 1024
-"""Rows that one thread tests at once."""
+_LEAST_ROWS, _MOST_ROWS = 8 * 1024, 512 * 1024
+"""Rows that one thread tests at once, about `_PART_BYTES` of the widest column."""
+_PART_BYTES = 4 * 1024 * 1024
 _FEW = 0.01
 """Share of remaining rows below which another column is tested for single rows."""
 _FEW_TEXTS = 0.1
@@ -96,8 +94,6 @@ class Masks:
             yield is_tested, narrow(group)
 
     def _has_pages(self, window: Window) -> bool:
-        if window.rows.num_rows < _LEAST_ROWS:
-            return False
         if self.is_read_again and window.source.store.is_remote:
             return False  # bytes from a network cost more than to decode them
         fields = (column.field for column in self.columns.values())
@@ -110,7 +106,7 @@ class Masks:
         try:
             for window in windows:
                 start = submit_waiting if window.source.store.is_remote else submit
-                parts = [start(partial(self._of_part, part)) for part in _parts(window)]
+                parts = [start(partial(self._of_part, part)) for part in self._parts(window)]
                 running.append((window, parts))
                 ahead += len(parts)
                 while len(running) > 1 and ahead > 2 * num_threads():
@@ -122,6 +118,27 @@ class Masks:
             for _, parts in running:
                 for part in parts:
                     part.cancel()
+
+    def _parts(self, window: Window) -> Sequence[Window]:
+        """Split a window for several threads."""
+        rows, kept = window.rows, window.kept
+        step = self._rows_of_part(window)
+        if len(rows.bounds) > 1 or rows.num_rows <= step:
+            return [window]
+        start, stop = rows.bounds[0].tolist()
+        return [
+            replace(
+                window,
+                rows=RowRanges.one(cut, min(cut + step, stop)),
+                kept=None if kept is None else kept.slice(cut - start, step),
+            )
+            for cut in range(start, stop, step)
+        ]
+
+    def _rows_of_part(self, window: Window) -> int:
+        fields = [column.field for column in self.columns.values()]
+        widest = max(window.source.field(field).bytes_per_row for field in fields if field)
+        return max(_LEAST_ROWS, min(_MOST_ROWS, int(_PART_BYTES / max(widest, 1))))
 
     def _of_part(self, window: Window) -> pa.BooleanArray:
         return self._test(self.mask, window, window.kept)
@@ -168,6 +185,24 @@ class Masks:
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 
+def narrowed(
+    snapshot: Snapshot, windows: Iterator[Window], filter: BoundFilter, returned: Collection[str]
+) -> Iterator[tuple[Iterator[Window], BoundFilter | None]]:
+    """Leave out rows of windows that cannot match, as far as pages can answer the filter.
+
+    `returned` are the names of the columns that the scan returns.
+
+    Yields:
+        Adjacent windows, and what is left of the filter for their rows; None for nothing.
+    """
+    masks = Masks.of(snapshot, filter, returned)
+    if masks is None:
+        yield windows, filter
+        return
+    for is_tested, group in masks.split(windows):
+        yield group, masks.rest if is_tested else filter
+
+
 def _is_leaf(column: ScanColumn) -> bool:
     return column.leaf is not None and not column.leaf.children
 
@@ -180,23 +215,6 @@ def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.
     values = column.pick(segment.read())
     batch = pa.RecordBatch.from_arrays([values], [column.name])
     return SqlFilter((column.name,), mask.node).mask(batch)
-
-
-def _parts(window: Window) -> Sequence[Window]:
-    """Split a window for several threads."""
-    rows, kept = window.rows, window.kept
-    if len(rows.bounds) > 1 or rows.num_rows <= _MOST_ROWS:
-        return [window]
-    start, stop = rows.bounds[0].tolist()
-    cuts = range(start, stop, _MOST_ROWS)
-    return [
-        replace(
-            window,
-            rows=RowRanges.one(cut, min(cut + _MOST_ROWS, stop)),
-            kept=None if kept is None else kept.slice(cut - start, _MOST_ROWS),
-        )
-        for cut in cuts
-    ]
 
 
 def _matching(window: Window, parts: list[Future[pa.BooleanArray]]) -> Iterator[Window]:

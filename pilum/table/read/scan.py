@@ -51,6 +51,9 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "sc
 
 _FIRST_WINDOW_BATCHES = 4
 _MOST_AHEAD = 31
+_LARGE_ROWS = 8 * 1024
+"""Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
+be read together."""
 """Maximum number of fragments of a remote store that are opened ahead."""
 
 
@@ -183,14 +186,17 @@ def _narrowed(
     Yields:
         Adjacent windows, and what is left of the filter for their rows; None for nothing.
     """
-    from pilum.table.read.masks import Masks
+    for is_large, group in groupby(windows, _is_large):
+        if is_large:
+            from pilum.table.read.masks import narrowed
 
-    masks = Masks.of(snapshot, filter, returned)
-    if masks is None:
-        yield windows, filter
-        return
-    for is_tested, group in masks.split(windows):
-        yield group, masks.rest if is_tested else filter
+            yield from narrowed(snapshot, group, filter, returned)
+        else:
+            yield iter(group), filter
+
+
+def _is_large(window: Window) -> bool:
+    return window.rows.num_rows >= _LARGE_ROWS
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
