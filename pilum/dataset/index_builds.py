@@ -42,6 +42,7 @@ from pilum.errors import (
 from pilum.format.rows import Addresses, fragment_ids_of
 from pilum.index.base import IndexType, References
 from pilum.index.files import IndexFolder
+from pilum.index.inverted.inverted import INVERTED
 from pilum.index.registry import index_type
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType, details_of
@@ -55,6 +56,8 @@ from pilum.table.indices.build import (
     discard_segments,
     ignore_rows,
     merge_segments,
+    merge_staged_partitions,
+    stage_partitions,
     train_segment,
     write_segment,
 )
@@ -84,11 +87,13 @@ __all__ = [
     "create_uncommitted",
     "index_name",
     "keywords_of",
+    "merge_staged",
     "merge_uncommitted",
     "optimization_plans",
     "optimize",
     "require_creatable",
     "shared_models",
+    "stage",
     "type_and_parameters",
 ]
 
@@ -205,15 +210,59 @@ def create_uncommitted(
             "create_index_uncommitted needs fragment_ids: the fragments that the segment covers"
         )
     snapshot = dataset.snapshot
-    wanted = BitMap([require_count("fragment_ids", number) for number in fragment_ids])
-    if missing := wanted - existing_fragments(snapshot):
-        raise InvalidInputError(f"fragment_ids: the table has no fragments {list(missing)}")
+    wanted = _existing(snapshot, fragment_ids)
     request = _request(snapshot, column, kind, name, keywords, replaces, index_uuid)
     with durable_at_commit(snapshot.store) as store:
         snapshot = replace(snapshot, store=store)
         fragments = wanted if trains else BitMap()
         with _reported(snapshot, fragments, on_progress) as report:
             return Index.from_table(request.train(snapshot, fragments, report))
+
+
+def stage(
+    dataset: DatasetBase,
+    column: str,
+    kind: str | IndexConfig,
+    name: str | None,
+    keywords: Mapping[str, Any],
+    *,
+    fragment_ids: Collection[int],
+    index_uuid: str | None,
+    on_progress: OnProgress | None,
+) -> None:
+    """Write a part of a full-text segment without a commit; see `create` for the arguments."""
+    snapshot = dataset.snapshot
+    fragments = _existing(snapshot, fragment_ids)
+    request = _request(snapshot, column, kind, name, keywords, True, index_uuid)
+    if request.type is not INVERTED:
+        raise InvalidInputError(
+            f"fragment_ids: segments of {kind!r} are built with create_index_uncommitted("
+            "..., fragment_ids=...)"
+        )
+    if index_uuid is None or not fragments:
+        raise InvalidInputError(
+            "fragment_ids: pass at least one, and one index_uuid for all parts of the segment"
+        )
+    with durable_at_commit(snapshot.store) as store:
+        snapshot = replace(snapshot, store=store)
+        with _reported(snapshot, fragments, on_progress) as report:
+            version = snapshot.manifest.version
+            new = NewIndex(
+                request.name, request.path, request.type, version, request.uuid, report.read
+            )
+            stage_partitions(snapshot, new, request.parameters, fragments)
+
+
+def merge_staged(dataset: DatasetBase, index_uuid: str, kind: str) -> None:
+    """Merge the parts of a segment that `stage` wrote."""
+    if index_type(kind) is not INVERTED:
+        raise UnsupportedFeatureError(
+            f"merge_index_metadata: segments of {kind!r} are built with create_index_uncommitted, "
+            "and committed with commit_existing_index_segments"
+        )
+    snapshot = dataset.snapshot
+    with durable_at_commit(snapshot.store) as store:
+        merge_staged_partitions(replace(snapshot, store=store), _uuid(index_uuid))
 
 
 def shared_models(
@@ -452,6 +501,14 @@ def _opened(snapshot: Snapshot, entry: IndexSegment) -> OpenSegment:
     before = load_version(snapshot.store, entry.dataset_version)
     changed = changed_fragments(before, snapshot.manifest, entry.field_ids)
     return open_segment(snapshot, found.reduced(snapshot, changed))
+
+
+def _existing(snapshot: Snapshot, fragment_ids: Collection[int]) -> BitMap:
+    """Return ids of fragments; raise InvalidInputError if one does not exist."""
+    wanted = BitMap([require_count("fragment_ids", number) for number in fragment_ids])
+    if missing := wanted - existing_fragments(snapshot):
+        raise InvalidInputError(f"fragment_ids: the table has no fragments {list(missing)}")
+    return wanted
 
 
 def _require_disjoint(covered: Sequence[BitMap]) -> None:

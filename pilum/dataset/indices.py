@@ -90,7 +90,11 @@ class Indices(DatasetBase):
             replace: Whether an index of this name is replaced; otherwise it is an error.
             train: Whether rows are indexed now. An index without rows can be created at once, and
                 `optimize.optimize_indices` fills it.
-            fragment_ids: Must be None; `create_index_uncommitted` builds parts of an index.
+            fragment_ids: None to index all rows and commit. Otherwise, a part of an INVERTED
+                segment is written for the rows of these fragments, without a commit: pass the same
+                `index_uuid` for all parts, then call `merge_index_metadata` and commit a
+                `LanceOperation.CreateIndex`. Segments of other types are built by
+                `create_index_uncommitted`.
             index_uuid: Name of the folder of the segment; a new one if None.
             progress_callback: Function that is called with an `IndexProgress` while rows are read.
             kwargs: Parameters of the type.
@@ -106,7 +110,17 @@ class Indices(DatasetBase):
         from pilum.dataset import index_builds
 
         if fragment_ids is not None:
-            raise _only_uncommitted(index_type)
+            index_builds.stage(
+                self,
+                column,
+                index_type,
+                name,
+                kwargs,
+                fragment_ids=fragment_ids,
+                index_uuid=index_uuid,
+                on_progress=progress_callback,
+            )
+            return
         index_builds.create(
             self,
             column,
@@ -425,16 +439,33 @@ class Indices(DatasetBase):
         found, is_there = moved(addrs.fill_null(0).to_numpy())
         return pa.array(found, mask=~is_there | addrs.is_null().to_numpy(zero_copy_only=False))
 
-    def merge_index_metadata(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise UnsupportedFeatureError: segments are committed without a step for their metadata.
+    def merge_index_metadata(
+        self,
+        index_uuid: str,
+        index_type: str,
+        batch_readhead: int | None = None,
+        progress_callback: OnProgress | None = None,
+    ) -> None:
+        """Merge the parts of an INVERTED segment that `create_scalar_index` wrote by fragments.
+
+        The segment is not committed: commit a `LanceOperation.CreateIndex` that names it.
+
+        Args:
+            index_uuid: The uuid that was passed for all parts.
+            index_type: "INVERTED".
+            batch_readhead: Has no effect.
+            progress_callback: Has no effect.
 
         Raises:
-            UnsupportedFeatureError: Always.
+            UnsupportedFeatureError: If segments of the type are not built from parts.
+            NotFoundError: If there are no parts.
+            InvalidInputError: If parts were built with different parameters.
+            CorruptFileError: If a part is damaged.
         """
-        raise UnsupportedFeatureError(
-            "merge_index_metadata: build segments with create_index_uncommitted, and commit them "
-            "with commit_existing_index_segments"
-        )
+        del batch_readhead, progress_callback
+        from pilum.dataset import index_builds
+
+        index_builds.merge_staged(self, index_uuid, index_type)
 
     def get_ivf_model(self, index_name: str) -> IvfModel:
         """Return the centroids of an index of vectors, those of its first segment.

@@ -48,15 +48,15 @@ class InvertedMetadata:
     entries: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: IndexFolder) -> InvertedMetadata:
-        """Read the description.
+    def read(cls, folder: IndexFolder, name: str = METADATA_FILE) -> InvertedMetadata:
+        """Read the description from the file of a name.
 
         Raises:
             NotFoundError: If the file does not exist.
             CorruptFileError: If it is damaged.
             InvalidInputError: If a parameter is not supported.
         """
-        file = folder.open(METADATA_FILE)
+        file = folder.open(name)
         entries = dict(file.metadata)
         try:
             numbers = json.loads(entries[_PARTITIONS])
@@ -75,9 +75,12 @@ class InvertedMetadata:
 
     @staticmethod
     def write(
-        folder: IndexFolderWriter, partitions: Sequence[int], parameters: InvertedParameters
+        folder: IndexFolderWriter,
+        partitions: Sequence[int],
+        parameters: InvertedParameters,
+        name: str = METADATA_FILE,
     ) -> None:
-        """Write the description of a new index."""
+        """Write the description of a new index to the file of a name."""
         schema = pa.schema([pa.field(_DELETED, pa.binary(), False)])
         table = pa.table([[BitMap().serialize()]], schema=schema)
         entries = {
@@ -86,7 +89,7 @@ class InvertedMetadata:
             _TOKEN_SET_FORMAT: "fst",
             **codec_metadata(parameters),
         }
-        folder.write(METADATA_FILE, table, entries)
+        folder.write(name, table, entries)
 
 
 def _fragments(stored: bytes | None, path: str) -> BitMap:

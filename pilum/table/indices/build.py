@@ -13,8 +13,8 @@ Source: docs/format/indices.md; docs/format/table.md, "Indices".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -24,7 +24,9 @@ from pyroaring import BitMap
 
 from pilum.format.pb import table_pb2
 from pilum.index.base import IndexRows, IndexType, Part, References
-from pilum.index.files import IndexFolderWriter
+from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.inverted.parameters import InvertedParameters
+from pilum.index.inverted.staging import STAGING, merge_staged, stage
 from pilum.table.indices.rows import OnRows, index_rows, indexed_column
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.model.base_paths import own_store
@@ -38,6 +40,8 @@ __all__ = [
     "discard_segments",
     "ignore_rows",
     "merge_segments",
+    "merge_staged_partitions",
+    "stage_partitions",
     "train_segment",
     "write_merged",
     "write_segment",
@@ -148,6 +152,53 @@ def write_merged(
     return write_segment(snapshot, new, covered, lambda folder: new.type.merge(parts, rows, folder))
 
 
+def stage_partitions(
+    snapshot: Snapshot, new: NewIndex, parameters: InvertedParameters, fragments: BitMap
+) -> None:
+    """Write the part of a full-text segment that one task builds.
+
+    Args:
+        snapshot: The version with the rows; the files go to its store.
+        new: The segment, whose uuid all tasks share.
+        parameters: From `IndexType.parameters`.
+        fragments: Ids of the fragments of this task, at least one.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+    """
+    folder = _folder(snapshot, new.uuid, f"/{STAGING}")
+    with _deleted_on_failure(folder):
+        stage(_rows(snapshot, new, fragments), parameters, min(fragments), folder)
+
+
+def merge_staged_partitions(snapshot: Snapshot, uuid: UUID) -> None:
+    """Merge the parts of a full-text segment that tasks built.
+
+    Raises:
+        NotFoundError: If there are none.
+        InvalidInputError: If tasks had different parameters.
+        CorruptFileError: If a file is damaged.
+    """
+    folder = _folder(snapshot, uuid)
+    with _deleted_on_failure(folder):
+        merge_staged(IndexFolder(folder.store, f"{folder.path}/{STAGING}"), folder)
+
+
+def _folder(snapshot: Snapshot, uuid: UUID, below: str = "") -> IndexFolderWriter:
+    path = f"{index_folder(str(uuid))}{below}"
+    return IndexFolderWriter(own_store(snapshot.store), path, snapshot.manifest.data_version)
+
+
+@contextmanager
+def _deleted_on_failure(folder: IndexFolderWriter) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            folder.delete()
+        raise
+
+
 def discard_segments(snapshot: Snapshot, new: Sequence[IndexSegment]) -> None:
     """Delete the files of new segments that were not committed."""
     store = own_store(snapshot.store)
@@ -188,15 +239,9 @@ def write_segment(
     Returns:
         The entry for the manifest.
     """
-    store = own_store(snapshot.store)
-    path = index_folder(str(new.uuid))
-    folder = IndexFolderWriter(store, path, snapshot.manifest.data_version)
-    try:
+    folder = _folder(snapshot, new.uuid)
+    with _deleted_on_failure(folder):
         details = write(folder)
-    except BaseException:
-        with suppress(OSError):
-            folder.delete()
-        raise
     leaf = indexed_column(snapshot, new.path).leaf
     assert leaf is not None
     if not folder.sizes:  # too few rows to train: only a definition, which the next merge builds
