@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.questions.base import timed
 from bench.shapes import cities, int32_small, int64_random, runs, text, vectors
-from pilum.container.fields import assemble
+from pilum.container.assemble import assemble
 from pilum.encodings.base import EncodedPage, PageRead, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions

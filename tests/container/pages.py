@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from container.files import MemorySource
 
-from pilum.container.fields import assemble
+from pilum.container.assemble import assemble
 from pilum.encodings.base import PageRead, StoredPage
 from pilum.encodings.registry import layout_of, read_pages
 from pilum.format.pb import encodings21_pb2 as pb

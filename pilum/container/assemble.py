@@ -1,0 +1,261 @@
+"""Build Arrow arrays from decoded leaf columns.
+
+Every leaf column repeats the nesting above it, so the layers of a struct or list are taken from
+the first of its leaves that the file has; a member without a column is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.container.packed import unpack
+from pilum.encodings.base import Compressive, Decoded, DictionaryBlock, Layer, demand
+from pilum.encodings.compressive.constant import Constant
+from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.compressive.flat import Flat
+from pilum.errors import CorruptFileError
+from pilum.format.paths import LeafPath
+from pilum.format.schema import Field, FieldId
+
+__all__ = ["assemble", "assemble_leaf"]
+
+_OFFSET_BYTES = {
+    pa.string().id: 4,
+    pa.binary().id: 4,
+    pa.large_string().id: 8,
+    pa.large_binary().id: 8,
+}
+
+
+def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
+    """Build the array of a top-level field from its leaves; those without a column are left out."""
+    if field.has_struct_lists:
+        paths = {path[-1].id: path for path in field.leaf_paths()}
+        leaves = {leaf: _per_list(decoded, paths[leaf]) for leaf, decoded in leaves.items()}
+    return _build(field, leaves, 0, num_rows)
+
+
+def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
+    """Build the array of a top-level field that has no child fields (the common case)."""
+    if len(decoded.layers) != 1:
+        raise CorruptFileError(f"field {field.name!r}: {len(decoded.layers)} layers")
+    layer = decoded.layers[0]
+    if layer.length != num_rows:
+        raise _wrong_slots(field, num_rows, layer)
+    return _leaf(field.arrow_type, decoded, layer)
+
+
+def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
+    """Return the leaf with one slot per fixed-size list of structs, from that layer outward."""
+    found = len(decoded.layers)
+    demand(found == len(path), f"layers of field {path[0].name!r}: {found}, not {len(path)}")
+    stride, layers = 1, []
+    for field, layer in zip(reversed(path), decoded.layers, strict=True):
+        stride *= field.list_size or 1
+        layers.append(_every(layer, stride) if stride > 1 else layer)
+    return decoded._replace(layers=layers)
+
+
+def _every(layer: Layer, stride: int) -> Layer:
+    """Return every `stride`-th slot: all elements of a list agree on the layers around it."""
+    length, rest = divmod(layer.length, stride)
+    demand(rest == 0 and layer.offsets is None, f"{layer.length} slots in lists of {stride}")
+    if layer.validity is None:
+        return Layer(length, None, 0, None)
+    bits = np.unpackbits(layer.validity, count=layer.length, bitorder="little")[::stride]
+    return Layer(length, np.packbits(bits, bitorder="little"), length - int(bits.sum()), None)
+
+
+def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: int) -> pa.Array:
+    if field.children:
+        first = next((leaves[leaf.id] for leaf in field.leaves() if leaf.id in leaves), None)
+    else:
+        first = leaves.get(field.id)
+    if first is None:
+        return pa.nulls(length, field.arrow_type)
+    if depth >= len(first.layers) or field.is_leaf != (depth + 1 == len(first.layers)):
+        raise CorruptFileError(f"field {field.name!r}: {len(first.layers)} layers")
+    layer = first.layers[-1 - depth]
+    if layer.length != length:
+        raise _wrong_slots(field, length, layer)
+    if field.is_leaf:
+        if field.is_struct and field.children:
+            return _packed(field, first, layer)
+        return _leaf(field.arrow_type, first, layer)
+    demand(
+        (layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not"
+    )
+    if field.list_size is not None:
+        items = _build(field.item, leaves, depth + 1, length * field.list_size)
+        return _array(field.arrow_type, layer, [], [items])
+    if not field.is_list:
+        children = [_build(child, leaves, depth + 1, length) for child in field.children]
+        return _array(field.arrow_type, layer, [], children)
+    assert layer.offsets is not None
+    items = _build(field.item, leaves, depth + 1, int(layer.offsets[-1]))
+    if field.is_map:
+        valid = items.null_count == 0 and items.field(0).null_count == 0
+        demand(valid, f"entries of map {field.name!r}: null, or keys that are")
+    large = pt.is_large_list(field.arrow_type)
+    offsets: NDArray[Any] = layer.offsets.astype(np.int64) if large else layer.offsets
+    return _array(field.arrow_type, layer, [offsets], [items])
+
+
+def _wrong_slots(field: Field, length: int, layer: Layer) -> CorruptFileError:
+    return CorruptFileError(
+        f"slots of field {field.name!r}: expected {length}, found {layer.length}"
+    )
+
+
+def _array(
+    kind: pa.DataType, layer: Layer, buffers: list[NDArray[Any]], children: list[pa.Array]
+) -> pa.Array:
+    validity = None if layer.validity is None else pa.py_buffer(layer.validity)
+    all_buffers = [validity, *map(pa.py_buffer, buffers)]
+    return pa.Array.from_buffers(
+        kind, layer.length, all_buffers, layer.null_count, children=children or None
+    )
+
+
+def _packed(field: Field, decoded: Decoded, layer: Layer) -> pa.Array:
+    if decoded.num_values != layer.length and decoded.encoding is not None:
+        raise CorruptFileError(f"rows: expected {layer.length}, found {decoded.num_values}")
+    children = unpack(field, decoded.members or field.children, decoded, layer, _values)
+    return _array(field.arrow_type, layer, [], children)
+
+
+def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
+    if pt.is_struct(kind):
+        return pa.Array.from_buffers(kind, layer.length, [None], 0)
+    if decoded.encoding is None or pt.is_null(kind):
+        return pa.nulls(layer.length, kind)
+    if decoded.num_values != layer.length:
+        raise CorruptFileError(f"values: expected {layer.length}, found {decoded.num_values}")
+    if pt.is_dictionary(kind):
+        return _dictionary(kind, decoded, layer)
+    if decoded.dictionary is not None:
+        return _look_up(kind, decoded, decoded.dictionary, layer)
+    return _values(kind, decoded.encoding, decoded.buffers, layer)
+
+
+def _values(
+    kind: pa.DataType, encoding: Compressive | None, buffers: list[NDArray[Any]], layer: Layer
+) -> pa.Array:
+    if pt.is_fixed_size_list(kind):
+        demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
+        assert isinstance(encoding, FixedSizeList)
+        return _lists(kind, encoding, buffers, layer)
+    width = _OFFSET_BYTES.get(kind.id)
+    if width is None:
+        if pt.is_boolean(kind) and encoding == Flat(8) and len(buffers) == 1:
+            buffers = [np.packbits(buffers[0], bitorder="little")]  # full-zip pages have no bits
+        size = (layer.length * kind.bit_width + 7) // 8
+        if len(buffers) != 1 or len(buffers[0]) != size:
+            raise CorruptFileError(
+                f"values of type {kind}, bytes: expected {size}, found {_sizes(buffers)}"
+            )
+    elif len(buffers) != 2 or buffers[0].itemsize != width or len(buffers[0]) != layer.length + 1:
+        raise CorruptFileError(f"values of type {kind}: stored in another way, {_sizes(buffers)}")
+    return _array(kind, layer, buffers, [])
+
+
+def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
+    return [buffer.nbytes for buffer in buffers]
+
+
+def _lists(
+    kind: pa.DataType, encoding: FixedSizeList, buffers: list[NDArray[Any]], layer: Layer
+) -> pa.Array:
+    """Build fixed-size lists from a mask per nullable item level (outer first) and the items."""
+    *masks, items = buffers
+    levels: list[tuple[pa.DataType, Layer]] = []
+    item_type, length, inner = kind, layer.length, encoding
+    slots = layer
+    while True:
+        demand(
+            item_type.list_size == inner.items_per_value,
+            f"items of {item_type}: found {inner.items_per_value}",
+        )
+        levels.append((item_type, slots))
+        length *= inner.items_per_value
+        slots = _items_layer(length, masks.pop(0) if inner.has_validity else None)
+        item_type = item_type.value_type
+        if not isinstance(inner.values, FixedSizeList):
+            break
+        demand(pt.is_fixed_size_list(item_type), f"items of type {item_type}: stored as lists")
+        inner = inner.values
+    if isinstance(inner.values, Constant):
+        array = pa.nulls(length, item_type)
+    else:
+        array = _values(item_type, inner.values, [items], slots)
+    for list_type, above in reversed(levels):
+        array = _array(list_type, above, [], [array])
+    return array
+
+
+def _items_layer(length: int, mask: NDArray[np.uint8] | None) -> Layer:
+    if mask is None:
+        return Layer(length, None, 0, None)
+    demand(len(mask) == (length + 7) // 8, f"validity of items: {len(mask)} bytes for {length}")
+    valid = int(np.unpackbits(mask, count=length, bitorder="little").sum())
+    return Layer(length, mask, length - valid, None)
+
+
+def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
+    """Build a dictionary array from the page's dictionary, with keys of the type's width."""
+    if decoded.dictionary is None:
+        values = _values(kind.value_type, decoded.encoding, decoded.buffers, layer)
+        return values.dictionary_encode().cast(kind)
+    if layer.length == 0:
+        return pa.nulls(0, kind)
+    dictionary = decoded.dictionary
+    numbers = _numbers(decoded, dictionary, layer)
+    key = np.dtype(kind.index_type.to_pandas_dtype())
+    inside = int(numbers.max()) <= np.iinfo(key).max
+    demand(inside, f"dictionary indices that are no {kind.index_type}")
+    keys = _array(kind.index_type, layer, [numbers.astype(key, copy=False)], [])
+    return pa.DictionaryArray.from_arrays(keys, _entries(kind.value_type, dictionary))
+
+
+def _look_up(
+    kind: pa.DataType, decoded: Decoded, dictionary: DictionaryBlock, layer: Layer
+) -> pa.Array:
+    """Look up values by their index in the dictionary."""
+    if layer.length == 0:
+        return pa.nulls(0, kind)
+    if kind.id in _OFFSET_BYTES:
+        demand(len(dictionary.buffers) == 2, "a dictionary of strings with values of another type")
+        strings = kernels.look_up_strings(
+            decoded.buffers[0], _index_bytes(decoded, layer), layer.validity, *dictionary.buffers
+        )
+        return _values(kind, None, strings, layer)
+    numbers = _numbers(decoded, dictionary, layer)
+    indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
+    return _entries(kind, dictionary).take(indices)
+
+
+def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:
+    return _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
+
+
+def _numbers(decoded: Decoded, dictionary: DictionaryBlock, layer: Layer) -> NDArray[Any]:
+    """Return indices into the dictionary, unsigned."""
+    width = _index_bytes(decoded, layer)
+    numbers: NDArray[Any] = decoded.buffers[0].view(f"u{width}")
+    inside = int(numbers.max()) < dictionary.num_values
+    demand(inside, f"dictionary indices beyond its {dictionary.num_values} values")
+    return numbers
+
+
+def _index_bytes(decoded: Decoded, layer: Layer) -> int:
+    demand(len(decoded.buffers) == 1, "dictionary indices that are not numbers")
+    width = len(decoded.buffers[0]) // layer.length
+    demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
+    return width
