@@ -235,9 +235,10 @@ class VectorIndex(Index):
 
     def _search_batch(self, probes: list[Probe], search: Search) -> Answer:
         """Search for several queries, by the pool for computing if they are many."""
-        count = min(num_threads(), len(search.queries) // _QUERIES_OF_TASK)
-        if self.graphs is not None or count < 2:  # a graph may have to be read
+        count = len(search.queries) // _QUERIES_OF_TASK
+        if count < 2 or self.graphs is not None:  # a graph may have to be read
             return self._search(probes, search)
+        count = min(count, num_threads())
         bounds = np.linspace(0, len(search.queries), count + 1).astype(int).tolist()
         shares = [_share(probes, search, *pair) for pair in pairwise(bounds)]
         tasks = [submit(partial(self._search, *share)) for share in shares[1:]]
