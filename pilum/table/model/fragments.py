@@ -250,17 +250,23 @@ class StoredFragments(Fragments):
         """
         self._require_plausible()
         sound: set[tuple[_Layout, _Format]] = set()
+        last: table_pb2.DataFile | None = None
         with _located(self._where):
             for message in self._message.fragments:
-                if not message.files:
+                files = message.files
+                if not files:
                     self._checked(message)
-                for file in message.files:
+                for file in files:
+                    path = file.path
+                    is_odd = not path or "\0" in path or ".." in path
+                    if last is not None and not is_odd and _are_alike(file, last):
+                        continue
                     layout = tuple(file.fields), tuple(file.column_indices)
                     found = layout, (file.file_major_version, file.file_minor_version)
-                    path = file.path
-                    if found not in sound or not path or "\0" in path or ".." in path:
+                    if found not in sound or is_odd:
                         self._checked(message)
                         sound.add(found)
+                    last = file
                 if message.HasField("deletion_file"):
                     DeletionFile.from_proto(message.deletion_file)
         return frozenset(one for _, one in sound)
@@ -586,6 +592,16 @@ def _require_distinct(message: table_pb2.Manifest) -> None:
 def _deleted_rows(message: table_pb2.DataFragment) -> int:
     has_deleted = message.HasField("deletion_file")
     return message.deletion_file.num_deleted_rows if has_deleted else 0
+
+
+def _are_alike(one: table_pb2.DataFile, other: table_pb2.DataFile) -> bool:
+    """Return whether two files have the same fields in the same columns, and one version."""
+    return (
+        one.fields == other.fields
+        and one.column_indices == other.column_indices
+        and one.file_minor_version == other.file_minor_version
+        and one.file_major_version == other.file_major_version
+    )
 
 
 def _fault_of_path(path: str) -> str:

@@ -18,46 +18,33 @@ pub fn strings(
     offsets: OffsetsIn<'_>,
     data: &[u8],
 ) -> Result<Values> {
-    let spans = spans(offsets, data)?;
-    let rows = match width {
-        1 => numbers::<1>(indices),
-        2 => numbers::<2>(indices),
-        4 => numbers::<4>(indices),
-        8 => numbers::<8>(indices),
-        _ => return Err(Corrupt(format!("dictionary indices of {width} bytes"))),
-    };
-    let mut picked = Vec::with_capacity(rows.len());
-    for (row, index) in rows.into_iter().enumerate() {
-        let valid = validity.is_none_or(|bitmap| bit(bitmap, row));
-        picked.push(if valid {
-            span(&spans, index)?
-        } else {
-            Span {
-                start: 0,
-                length: 0,
-            }
-        });
+    let entries = entries(offsets, data)?;
+    let rows = Rows { indices, validity };
+    let offset_bits = 8 * offsets.width();
+    match width {
+        1 => rows.look_up::<1>(&entries, data, offset_bits),
+        2 => rows.look_up::<2>(&entries, data, offset_bits),
+        4 => rows.look_up::<4>(&entries, data, offset_bits),
+        8 => rows.look_up::<8>(&entries, data, offset_bits),
+        _ => Err(Corrupt(format!("dictionary indices of {width} bytes"))),
     }
-    copy(&picked, data, 8 * offsets.width())
 }
 
-fn numbers<const N: usize>(indices: &[u8]) -> Vec<u64> {
-    let (words, _) = indices.as_chunks::<N>();
-    let number = |word: &[u8; N]| {
-        word.iter()
-            .rev()
-            .fold(0u64, |value, byte| value << 8 | u64::from(*byte))
-    };
-    words.iter().map(number).collect()
-}
-
+/// A string of the dictionary; `block` begins with all of it if it is short.
 #[derive(Clone, Copy)]
-struct Span {
+struct Entry {
+    block: [u8; SHORT],
     start: usize,
     length: usize,
 }
 
-fn spans(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Span>> {
+const EMPTY: Entry = Entry {
+    block: [0; SHORT],
+    start: 0,
+    length: 0,
+};
+
+fn entries(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Entry>> {
     (0..offsets.count())
         .map(|index| {
             let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
@@ -68,55 +55,116 @@ fn spans(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Span>> {
                 end,
                 format_args!("{start} to {}", data.len()),
             )?;
-            Ok(Span {
+            let mut entry = Entry {
                 start,
                 length: end - start,
-            })
+                ..EMPTY
+            };
+            let string = part(data, start, end - start, "dictionary string")?;
+            let kept = entry.block.iter_mut().zip(string);
+            kept.for_each(|(to, from)| *to = *from);
+            Ok(entry)
         })
         .collect()
 }
 
-fn copy(picked: &[Span], data: &[u8], offset_bits: usize) -> Result<Values> {
-    let mut padded = data.to_vec();
-    padded.resize(data.len() + SHORT, 0);
-    let total = picked.iter().map(|span| span.length).sum::<usize>();
-    let mut offsets = Offsets::with_capacity(offset_bits, picked.len())?;
-    offsets.extend_lengths(picked.iter().map(|span| span.length), total)?;
+/// Indices of rows, of which those that are null have no meaning.
+struct Rows<'a> {
+    indices: &'a [u8],
+    validity: Option<&'a [u8]>,
+}
+
+impl Rows<'_> {
+    /// Looks up all rows; nothing but the result has the size of the rows.
+    fn look_up<const N: usize>(
+        &self,
+        entries: &[Entry],
+        data: &[u8],
+        offset_bits: usize,
+    ) -> Result<Values> {
+        let (words, _) = self.indices.as_chunks::<N>();
+        match self.validity {
+            None => copy(
+                words.iter().map(|word| entries.get(number(word))),
+                words.len(),
+                data,
+                offset_bits,
+            ),
+            Some(bitmap) => copy(
+                words.iter().enumerate().map(|(row, word)| {
+                    if bit(bitmap, row) {
+                        entries.get(number(word))
+                    } else {
+                        Some(&EMPTY)
+                    }
+                }),
+                words.len(),
+                data,
+                offset_bits,
+            ),
+        }
+        .map_err(|error| self.explained::<N>(entries.len(), error))
+    }
+
+    /// Names the first index that the dictionary does not have, if there is one.
+    fn explained<const N: usize>(&self, count: usize, error: Corrupt) -> Corrupt {
+        let (words, _) = self.indices.as_chunks::<N>();
+        let valid = |row: usize| self.validity.is_none_or(|bitmap| bit(bitmap, row));
+        let mut numbers = words.iter().map(number).enumerate();
+        match numbers.find(|&(row, index)| index >= count && valid(row)) {
+            None => error,
+            Some((_, index)) => Corrupt(format!(
+                "dictionary index {index}: the dictionary has {count} values"
+            )),
+        }
+    }
+}
+
+#[inline]
+fn number<const N: usize>(word: &[u8; N]) -> usize {
+    let number = word
+        .iter()
+        .rev()
+        .fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    usize::try_from(number).unwrap_or(usize::MAX) // no dictionary has as many values
+}
+
+/// Copies the strings of rows; a row without an entry is an error.
+fn copy<'a>(
+    rows: impl Iterator<Item = Option<&'a Entry>> + Clone,
+    count: usize,
+    data: &[u8],
+    offset_bits: usize,
+) -> Result<Values> {
+    let mut total = 0;
+    let mut are_short = true;
+    for entry in rows.clone() {
+        let entry = entry.ok_or_else(missing)?;
+        total += entry.length;
+        are_short &= entry.length <= SHORT;
+    }
+    let mut offsets = Offsets::with_capacity(offset_bits, count)?;
+    offsets.extend_lengths(rows.clone().flatten().map(|entry| entry.length), total)?;
     let mut out = vec![0; total + SHORT];
     let mut filled = 0;
-    for &Span { start, length } in picked {
-        if length <= SHORT {
-            let from = padded
-                .get(start..)
-                .and_then(|bytes| bytes.first_chunk::<SHORT>());
-            let to = out
-                .get_mut(filled..)
-                .and_then(|bytes| bytes.first_chunk_mut::<SHORT>());
-            let (Some(from), Some(to)) = (from, to) else {
-                return Err(out_of_range("dictionary string"));
-            };
-            *to = *from;
+    for entry in rows.flatten() {
+        let to = out.get_mut(filled..).ok_or_else(missing)?;
+        if are_short || entry.length <= SHORT {
+            *to.first_chunk_mut().ok_or_else(missing)? = entry.block;
         } else {
-            let from = part(data, start, length, "dictionary string")?;
-            let to = out.get_mut(filled..filled + length);
-            to.ok_or_else(|| out_of_range("dictionary string"))?
+            let from = part(data, entry.start, entry.length, "dictionary string")?;
+            to.get_mut(..entry.length)
+                .ok_or_else(missing)?
                 .copy_from_slice(from);
         }
-        filled += length;
+        filled += entry.length;
     }
     out.truncate(total);
     Ok(Values::Variable { offsets, data: out })
 }
 
-#[inline]
-fn span(spans: &[Span], index: u64) -> Result<Span> {
-    let found = usize::try_from(index).ok().and_then(|at| spans.get(at));
-    found.copied().ok_or_else(|| {
-        Corrupt(format!(
-            "dictionary index {index}: the dictionary has {} values",
-            spans.len()
-        ))
-    })
+fn missing() -> Corrupt {
+    out_of_range("dictionary string")
 }
 
 #[cfg(test)]
