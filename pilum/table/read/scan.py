@@ -143,7 +143,28 @@ def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
     """
     if options.filter is None and options.fragment_ids is None:
         return snapshot.num_rows
+    selection = options.selection
+    if selection is not None and selection.is_exact and _is_of_all(snapshot, options):
+        return _num_selected(snapshot, selection, selection.touched)
     return sum(_counts(snapshot, replace(options, limit=None, offset=0)))
+
+
+def _is_of_all(snapshot: Snapshot, options: ScanOptions) -> bool:
+    """Return whether all rows are requested that indices found, in all fragments."""
+    selection = options.selection
+    is_whole = options.fragment_ids is None and options.row_range is None
+    num_fragments = len(snapshot.manifest.fragments)
+    return selection is not None and is_whole and len(selection.covered) == num_fragments
+
+
+def _num_selected(snapshot: Snapshot, selection: Selection, fragment_ids: Iterable[int]) -> int:
+    """Count the rows of fragments that were found and are not deleted."""
+    total = 0
+    for fragment in map(snapshot.manifest.fragments.find, fragment_ids):
+        assert fragment is not None
+        deletions = snapshot.deletions(fragment) if fragment.deletion_file else None
+        total += selection.count(fragment.id, fragment.physical_rows, deletions)
+    return total
 
 
 def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
@@ -157,10 +178,7 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
         elif part.selection is None or part.row_range is not None:
             yield from (window.num_rows for window in _windows(snapshot, part, []))
         else:
-            for fragment in map(snapshot.manifest.fragments.find, part.fragment_ids or ()):
-                assert fragment is not None
-                deletions = snapshot.deletions(fragment)
-                yield part.selection.count(fragment.id, fragment.physical_rows, deletions)
+            yield _num_selected(snapshot, part.selection, part.fragment_ids or ())
 
 
 def _tested_counts(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) -> Iterator[int]:
@@ -287,12 +305,11 @@ def _looked_up(snapshot: Snapshot, options: ScanOptions) -> pa.Table | None:
 
     None if rows have to be tested or counted, or the indices list a row that does not exist.
     """
-    selection, fragments = options.selection, snapshot.manifest.fragments
+    selection = options.selection
     if selection is None or not (selection.is_exact and _are_few(options)):
         return None
-    has_all = len(selection.covered) == len(fragments) and options.fragment_ids is None
-    is_whole = has_all and options.limit is None and not options.offset
-    if not (is_whole and fragments.are_ascending):
+    is_whole = options.limit is None and not options.offset and _is_of_all(snapshot, options)
+    if not (is_whole and snapshot.manifest.fragments.are_ascending):
         return None
     try:
         parts = parts_at(snapshot, selection.rows.listed)
