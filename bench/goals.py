@@ -40,6 +40,7 @@ GOALS = (
     Goal("filter", 9.0, ("filter", "count")),
     Goal("write", 2.2, ("write",)),
     Goal("size", 1.15, ("size",)),
+    Goal("size if preferred", 1.25, ("size if preferred",)),
     Goal("open", 2.4, ("open",)),
     Goal("cold", 1.6, ("cold scan", "cold take 100")),
     Goal("memory", 1.5, ("scan memory", "write memory", "stream memory")),

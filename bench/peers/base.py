@@ -47,6 +47,10 @@ class Peer(ABC):
     def write(self, table: pa.Table, path: Path) -> None:
         """Writes a table to a path where nothing is yet (a file or a folder, as it likes)."""
 
+    def write_small(self, table: pa.Table, path: Path) -> None:
+        """Writes a table so that it takes little space, where the library has one option for it."""
+        self.write(table, path)
+
     @abstractmethod
     def write_stream(self, reader: pa.RecordBatchReader, path: Path) -> None:
         """Writes a stream, without holding all of it, to a path where nothing is yet."""

@@ -42,6 +42,12 @@ class Pilum(Peer):
     def write(self, table: pa.Table, path: Path) -> None:
         self.module.write_dataset(table, path, data_storage_version=self.file_version)
 
+    def write_small(self, table: pa.Table, path: Path) -> None:
+        options = self.module.EncodingOptions(prefer="size")
+        self.module.write_dataset(
+            table, path, data_storage_version=self.file_version, encoding_options=options
+        )
+
     def write_stream(self, reader: pa.RecordBatchReader, path: Path) -> None:
         self.module.write_dataset(reader, path, data_storage_version=self.file_version)
 

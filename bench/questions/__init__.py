@@ -10,7 +10,7 @@ from bench.questions.one_core import ScanOnOneCore
 from bench.questions.opening import Open
 from bench.questions.patterns import PATTERN_QUESTIONS
 from bench.questions.scan import Scan
-from bench.questions.size import Size
+from bench.questions.size import Size, SmallSize
 from bench.questions.take import Take
 from bench.questions.write import Write
 
@@ -28,6 +28,7 @@ QUESTIONS: dict[str, Question] = {
         *FILTER_QUESTIONS,
         Write(),
         Size(),
+        SmallSize(),
         Open(),
         ColdScan(),
         ColdTake(100),

@@ -15,6 +15,7 @@ chooses".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -122,8 +123,18 @@ def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
     if why := _why_full_zip(block, rows.options):
         return _full_zip(block, rows, dictionary, Candidate("mini-block", None, why))
     if isinstance(block, StringBlock):
-        return _mini_block(choose_text(block, rows.options), rows, dictionary)
+        return _text(block, rows, dictionary)
     return _mini_block(choose_fixed(block, rows.options), rows, dictionary)
+
+
+def _text(block: StringBlock, rows: _Rows, refused: Candidate) -> EncodedPage:
+    """Encode the page of strings; if small ones are preferred, the smaller of zstd and FSST."""
+    page = _mini_block(choose_text(block, rows.options), rows, refused)
+    if rows.options.compression is not None or rows.options.prefer != "size":
+        return page
+    default = rows._replace(options=replace(rows.options, prefer=None))
+    symbols = _mini_block(choose_text(block, default.options), default, refused)
+    return min(page, symbols, key=lambda made: made.size_bytes)
 
 
 def _why_full_zip(block: ValueBlock, options: EncodingOptions) -> str:

@@ -58,6 +58,18 @@ def _passages() -> pa.Array:
     return pa.array([" ".join(words[row]) for row in drawn])
 
 
+def _sentences() -> pa.Array:
+    """Make text that repeats symbols, in an order that no longer match predicts."""
+    text = (
+        "the quick brown fox jumps over lazy dog while seven wizards box quietly near old "
+        "harbours and every morning ships carry grain salt wool copper letters from distant "
+        "northern towns to markets where people speak many languages about weather"
+    )
+    words = text.split()
+    drawn = _RANDOM.integers(0, len(words), (300, 200))
+    return pa.array([" ".join(words[number] for number in row) for row in drawn])
+
+
 _KINDS: dict[str, Callable[[], pa.Array]] = {
     "prices": _prices,
     "identifiers": _identifiers,
@@ -66,6 +78,7 @@ _KINDS: dict[str, Callable[[], pa.Array]] = {
     "wide decimals": _wide_decimals,
     "hashes": _hashes,
     "passages": _passages,
+    "sentences": _sentences,
 }
 
 
@@ -78,6 +91,7 @@ _CHOSEN = {
     "wide decimals": ("general(zstd, flat(256))", "general(lz4, flat(256))", "flat(256)"),
     "hashes": ("flat(128)", "flat(128)", "flat(128)"),
     "passages": (f"general(zstd, {_TEXT})", f"fsst({_TEXT})", f"fsst({_TEXT})"),
+    "sentences": (f"fsst({_TEXT})", f"fsst({_TEXT})", f"fsst({_TEXT})"),
 }
 """Encodings for the preferences size, none and speed; indices of dictionaries have 32 bits."""
 
