@@ -148,10 +148,9 @@ class ZoneRows:
     @property
     def zones(self) -> Zones:
         """The places of the zones."""
-        rows = rows_of(self.addresses)
-        starts = rows[self.bounds[:-1]]
-        ids = fragment_ids_of(self.addresses[self.bounds[:-1]])
-        return Zones(ids, starts, rows[self.bounds[1:] - 1] - starts + 1)
+        firsts, lasts = self.addresses[self.bounds[:-1]], self.addresses[self.bounds[1:] - 1]
+        starts = rows_of(firsts)
+        return Zones(fragment_ids_of(firsts), starts, rows_of(lasts) - starts + 1)
 
     @property
     def null_addresses(self) -> Addresses:
