@@ -21,8 +21,8 @@ docs/format/encodings-2.1.md, "Field metadata".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 from pilum.errors import InvalidInputError
 
@@ -31,6 +31,9 @@ __all__ = ["EncodingOptions"]
 _PREFIX = "lance-encoding:"
 _MAX_LEVEL = 22
 _MAX_CHUNK_VALUES = 32_768
+
+Scheme: TypeAlias = Literal["lz4", "zstd"]
+"""A general compression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ class EncodingOptions:
             would take time: 64-bit numbers get no dictionary, and decimals are not compressed.
         minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; it has no
             metadata key. Bit-packed chunks always have 1,024.
+        requested: The requested compression; zstd if small files are preferred and none is named.
+        general: The scheme of general compression, if one is requested.
+        dict_scheme: The scheme that dictionaries are compressed with, if any.
 
     Raises:
         InvalidInputError: If a value is not allowed.
@@ -75,12 +81,20 @@ class EncodingOptions:
     minichunk_size: int | None = None
     prefer: str | None = None
     minichunk_values: int = 4096
+    requested: str | None = field(init=False, compare=False, repr=False)
+    general: Scheme | None = field(init=False, compare=False, repr=False)
+    dict_scheme: Scheme | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, rule in _RULES.items():
             value = getattr(self, name)
             if not (value is None and name in _OPTIONAL) and not rule.allows(value):
                 raise InvalidInputError(f"{name}: expected {rule.expected}, found {value!r}")
+        is_small = self.compression is None and self.prefer == "size"
+        requested = "zstd" if is_small else self.compression
+        object.__setattr__(self, "requested", requested)
+        object.__setattr__(self, "general", _scheme(requested))
+        object.__setattr__(self, "dict_scheme", _scheme(self.dict_values_compression))
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> EncodingOptions:
@@ -91,21 +105,6 @@ class EncodingOptions:
             if found[name] is None:
                 raise InvalidInputError(f"{name}: expected {_RULES[name].expected}, found {text!r}")
         return cls(**found)
-
-    @property
-    def requested(self) -> str | None:
-        """The requested compression; zstd if small files are preferred and none is named."""
-        return "zstd" if self.compression is None and self.prefer == "size" else self.compression
-
-    @property
-    def general(self) -> Literal["lz4", "zstd"] | None:
-        """The scheme of general compression, if one is requested."""
-        return _scheme(self.requested)
-
-    @property
-    def dict_scheme(self) -> Literal["lz4", "zstd"] | None:
-        """The scheme that dictionaries are compressed with."""
-        return _scheme(self.dict_values_compression)
 
     @classmethod
     def of_field(
@@ -135,7 +134,7 @@ class EncodingOptions:
         return replace(defaults, **found) if found else defaults
 
 
-def _scheme(name: str | None) -> Literal["lz4", "zstd"] | None:
+def _scheme(name: str | None) -> Scheme | None:
     if name == "lz4":
         return "lz4"
     return "zstd" if name == "zstd" else None
