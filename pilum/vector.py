@@ -1,16 +1,21 @@
-"""Tables of vectors."""
+"""Tables of vectors, pairs of vectors that are nearly equal, and the partitions of an index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
+from pilum.arguments import optional_count
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.duplicates import duplicate_pairs, partition_sizes
+from pilum.dataset.explain import LanceStats
 from pilum.errors import InvalidInputError
 
-__all__ = ["vec_to_table"]
+__all__ = ["find_duplicate_pairs", "get_ivf_partition_info", "vec_to_table"]
 
 
 def vec_to_table(
@@ -51,3 +56,57 @@ def vec_to_table(
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(elements), width)
     arrays = [pa.array(list(data)), vectors] if is_named else [vectors]
     return pa.table(arrays, names=columns)
+
+
+def find_duplicate_pairs(
+    dataset: DatasetBase,
+    column: str,
+    distance_threshold: float,
+    *,
+    memory_limit: int | None = None,
+    max_concurrency: int | None = None,
+) -> pa.RecordBatchReader:
+    """Return pairs of rows whose vectors are nearly equal, by an index that covers all rows.
+
+    Distances are those between the decoded codes of the index. Only rows of the same partition are
+    compared, so that some pairs are missed.
+
+    Args:
+        dataset: The dataset.
+        column: Name of the column of vectors.
+        distance_threshold: The greatest distance, by the metric of the index: squared for l2, 1
+            minus the cosine, 1 minus the product, or the number of different bits.
+        memory_limit: Approximate memory in bytes; 256 MiB if None.
+        max_concurrency: Has no effect.
+
+    Returns:
+        The columns `row_id_a`, `row_id_b` and `distance`; each pair once.
+
+    Raises:
+        IndexNotFoundError: If the column has no index of vectors.
+        InvalidInputError: If the index does not cover all rows, or an argument is invalid.
+        CorruptFileError: If a file of the index is damaged.
+    """
+    optional_count("max_concurrency", max_concurrency, 1)
+    return duplicate_pairs(dataset, column, distance_threshold, memory_limit)
+
+
+def get_ivf_partition_info(
+    dataset: DatasetBase,
+    index_name: str,
+    *,
+    index_segments: Iterable[str | UUID] | None = None,
+) -> list[dict[str, int]]:
+    """Return the `partition_id` and the `size` of each partition of an index of vectors.
+
+    Args:
+        dataset: The dataset.
+        index_name: Name of the index.
+        index_segments: Uuids of the segments whose rows are counted; None for all.
+
+    Raises:
+        IndexNotFoundError: If there is no such index.
+        InvalidInputError: If it is not one of vectors, or does not have one of the segments.
+    """
+    uuids = None if index_segments is None else frozenset(map(str, index_segments))
+    return partition_sizes(LanceStats(dataset.snapshot).index_stats(index_name), uuids)

@@ -1,0 +1,88 @@
+"""Pairs of vectors that are nearly equal, and partitions of indices: as pylance reports them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum.errors import IndexNotFoundError, InvalidInputError
+from pilum.vector import find_duplicate_pairs, get_ivf_partition_info
+
+COUNT, DIMENSION = 360, 8
+
+
+def dataset_of(path: Path, metric: str, **options: Any) -> pilum.LanceDataset:
+    """Returns vectors of which every third is nearly that of the row before it."""
+    random = np.random.default_rng(3)
+    vectors: Any = random.normal(size=(COUNT, DIMENSION)).astype(np.float32)
+    vectors[1::3] = vectors[::3] + random.normal(size=(COUNT // 3, DIMENSION)) * 0.01
+    if metric == "hamming":
+        vectors = random.integers(0, 256, (COUNT, DIMENSION)).astype(np.uint8)
+        vectors[1::3] = vectors[::3] ^ np.uint8(1)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), DIMENSION)
+    table = pa.table({"id": range(COUNT), "v": column})
+    return pilum.write_dataset(table, path, max_rows_per_file=200, **options)
+
+
+def pairs(reader: pa.RecordBatchReader) -> dict[tuple[int, int], float]:
+    """Returns the distances of pairs."""
+    rows = reader.read_all().to_pydict()
+    names = zip(rows["row_id_a"], rows["row_id_b"], strict=True)
+    keys = [(min(one), max(one)) for one in names]
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, rows["distance"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "most", "has_ids"),
+    [
+        ("IVF_FLAT", "l2", 0.1, False),
+        ("IVF_FLAT", "cosine", 0.01, True),
+        ("IVF_FLAT", "dot", -4.0, False),
+        ("IVF_FLAT", "hamming", 8.0, False),
+        ("IVF_SQ", "l2", 0.1, True),
+        ("IVF_PQ", "l2", 0.05, False),
+    ],
+)
+def test_both_find_the_same_pairs(
+    tmp_path: Path, kind: str, metric: str, most: float, has_ids: bool
+) -> None:
+    dataset = dataset_of(tmp_path / "t", metric, enable_stable_row_ids=has_ids)
+    options: dict[str, Any] = {"num_sub_vectors": 4} if kind == "IVF_PQ" else {}
+    dataset.create_index("v", kind, metric=metric, num_partitions=3, **options)
+    dataset.delete("id < 30")
+    own = pairs(find_duplicate_pairs(dataset, "v", most, memory_limit=20_000))
+    peer: Any = lance.dataset(tmp_path / "t")
+    # The module `lance.vector` needs tqdm; its function does no more than this.
+    theirs = pairs(peer._ds.find_duplicate_pairs("v", most))
+    near = {key for key, one in {**own, **theirs}.items() if abs(one - most) < 1e-4}
+    assert own.keys() - near == theirs.keys() - near
+    assert len(own) > 20
+    for key in own.keys() & theirs.keys():
+        assert own[key] == pytest.approx(theirs[key], abs=1e-4)
+    if metric == "hamming":  # pylance has them for no others
+        sizes = peer._ds.get_ivf_partition_info("v_idx", None)
+        assert get_ivf_partition_info(dataset, "v_idx") == sizes
+
+
+def test_an_index_must_cover_all_rows(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path / "t", "l2")
+    with pytest.raises(IndexNotFoundError, match="no index"):
+        find_duplicate_pairs(dataset, "v", 0.1)
+    dataset.create_index("v", "IVF_FLAT", num_partitions=2)
+    with pytest.raises(InvalidInputError, match="finite"):
+        find_duplicate_pairs(dataset, "v", float("nan"))
+    with pytest.raises(InvalidInputError, match="no segments"):
+        get_ivf_partition_info(dataset, "v_idx", index_segments=["x"])
+    dataset.create_scalar_index("id", "BTREE")
+    with pytest.raises(InvalidInputError, match="not one of vectors"):
+        get_ivf_partition_info(dataset, "id_idx")
+    more = pilum.write_dataset(dataset.head(5), tmp_path / "t", mode="append")
+    with pytest.raises(InvalidInputError, match="does not cover"):
+        find_duplicate_pairs(more, "v", 0.1)
