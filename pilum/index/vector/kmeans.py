@@ -11,8 +11,9 @@ after which the loss is larger is taken back; the last steps lead to the means t
 can be bound to a form by a projection: to length 1 (then the nearest one has the largest inner
 product), or to bits (then the distance is that of Hamming).
 
-Very many clusters are found in steps: first 16, then the largest is divided into at most 16, and so
-on; at last, all centroids are updated as often as is affordable.
+Few clusters are found several times, from different rows, as losses vary by some percent; the best
+ones count. Very many clusters are found in steps: first 16, then the largest is divided into at
+most 16, and so on; at last, all centroids are updated as often as is affordable.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ _MOST_PRODUCTS = 4e11
 """Multiplications that are worth spending on updates of all centroids."""
 
 _FEWEST_UPDATES = 8
+
+_MOST_TRIES, _CHEAP_PRODUCTS = 4, 2**28
+"""So often, small k-means begin again; the clusters with the smallest loss are the result."""
 
 
 @dataclass(frozen=True)
@@ -148,14 +152,18 @@ def many_clusters(
     affordable = min(int(_MOST_PRODUCTS / (some.size * count)), max_iterations)
     if count <= _MOST_AT_ONCE or affordable >= min(_FEWEST_UPDATES, max_iterations):
         updates = max_iterations if count <= _MOST_AT_ONCE else affordable
-        return k_means(
-            some,
-            count,
-            generator,
-            projection=projection,
-            max_iterations=updates,
-            has_pool=True,
-        ).centroids
+        tries = (
+            k_means(
+                some,
+                count,
+                generator,
+                projection=projection,
+                max_iterations=updates,
+                has_pool=True,
+            )
+            for _ in range(max(1, min(_MOST_TRIES, _CHEAP_PRODUCTS // (some.size * count))))
+        )
+        return min(tries, key=lambda one: one.loss).centroids
     centroids = _divided(rows, count, generator, project, max_iterations)
     return _improved(rows, centroids, generator, project, affordable, True).centroids
 

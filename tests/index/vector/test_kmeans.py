@@ -117,3 +117,12 @@ def test_the_same_seed_finds_the_same() -> None:
     rows = _blobs(700, 9)
     first, second = (many_clusters(rows, 20, np.random.default_rng(10)) for _ in range(2))
     assert np.array_equal(first, second)
+
+
+def test_few_clusters_are_the_best_of_several_tries() -> None:
+    rows = _blobs(600, 30)
+    found = many_clusters(rows, 20, np.random.default_rng(11))
+    generator = np.random.default_rng(11)
+    losses = [k_means(rows, 20, generator).loss for _ in range(4)]
+    assert len(set(losses)) > 1
+    assert nearest(rows, found)[1].sum() == pytest.approx(min(losses), rel=1e-4)
