@@ -582,5 +582,6 @@ def test_plans_name_the_index_of_the_key(tmp_path: Path) -> None:
     assert "index" not in join("a")
     dataset.create_scalar_index("a", "BTREE", name="by_a")
     assert join("a").endswith("; up to 4 keys are looked up in the index by_a")
-    for line in (join("f"), join("a", "v"), join("a", use_index=False)):
+    assert join("f").endswith("looked up in the index f_idx")
+    for line in (join("a", "v"), join("a", use_index=False)):
         assert "index" not in line
