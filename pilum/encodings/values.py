@@ -256,7 +256,6 @@ def _with_offsets(
 
 MIN_DICTIONARY_VALUES = 100
 """Fewest values of a page that may get a dictionary."""
-"""Fewest values of a page that may get a dictionary."""
 _DICTIONARY_MAX_VALUES = 100_000
 _DICTIONARY_SAMPLE = 4_096
 _STRETCHES = 32

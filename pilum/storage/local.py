@@ -77,8 +77,8 @@ class LocalStore:
 
     @property
     def identity(self) -> str:
-        """The absolute path of the root."""
-        return self.root
+        """The absolute path of the root, and whether files are mapped: readers of it are shared."""
+        return self.root if self.maps else f"{self.root}?mmap=false"
 
     @property
     def lists_in_order(self) -> bool:

@@ -3,8 +3,9 @@
     8 MB of vectors    150 us copied, 6 us mapped; if each byte is used, 300 and 210
 
 Data files never change in place, and a map is made for one read: it ends with the last array that
-refers to it. Only bytes that become a result as they are stored are mapped; what is decoded is
-cheaper to copy first, and so is anything smaller.
+refers to it. Until then no descriptor of the file is kept, of which a process has few. Only bytes
+that become a result as they are stored are mapped; what is decoded is cheaper to copy first, and so
+is anything smaller.
 
 A page of a file that has to be fetched from the device blocks the thread that touches it, and there
 is no error if that fails. So only files on local file systems are mapped, and only what the page
@@ -19,6 +20,7 @@ import os
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 __all__ = ["MAPPED_BYTES", "NO_WAIT", "can_map", "is_cached", "map_bytes"]
@@ -54,7 +56,14 @@ def _file_system(device: int, descriptor: int) -> int:
 
 @lru_cache(maxsize=1)
 def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.c_long,
+    )
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library
 
 
 def _statfs_type(descriptor: int) -> int:
@@ -80,9 +89,33 @@ def is_cached(descriptor: int, offset: int, size: int) -> bool:
     return True
 
 
+class _Map:
+    """The memory of a map, which ends with the last reference."""
+
+    __slots__ = ("_end", "address", "size")
+
+    def __init__(self, descriptor: int, offset: int, size: int) -> None:
+        # Python's own maps keep a descriptor each.
+        library = _libc()
+        found = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, offset)
+        self.size = 0 if found in _FAILED else size
+        self.address = found
+        self._end = library.munmap
+        if not self.size:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+    def __del__(self) -> None:
+        if self.size:
+            self._end(self.address, self.size)
+
+
+_FAILED = (None, ctypes.c_void_p(-1).value)
+
+
 def map_bytes(descriptor: int, offset: int, size: int) -> NDArray[np.uint8]:
     """Map a range of a file, to be read only; raise OSError if the system refuses."""
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-    stop = offset + size
-    view = mmap.mmap(descriptor, stop - begin, mmap.MAP_SHARED, mmap.PROT_READ, offset=begin)
+    memory = _Map(descriptor, begin, offset + size - begin)
+    view = pa.foreign_buffer(memory.address, memory.size, base=memory)
     return np.frombuffer(view, np.uint8)[offset - begin :]

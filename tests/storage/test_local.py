@@ -370,15 +370,36 @@ class TestMaps:
             assert mapped.can_map(file.fileno(), device) is expected
         assert mapped._statfs_type(-1) == 0
 
+    def test_a_map_keeps_no_descriptor(self, path: Path, maps: list[tuple[int, int]]) -> None:
+        source = LocalSource(str(path))
+        wanted = Ranges(np.array([0]), np.array([self.SIZE]), is_result=True)
+        before = os.listdir("/dev/fd")
+        held = [source.read(wanted) for _ in range(5)]
+        assert len(os.listdir("/dev/fd")) == len(before)
+        assert len(maps) == len(held)
+
+    def test_a_map_is_read_only(self, path: Path) -> None:
+        with open(path, "rb") as file:
+            view = mapped.map_bytes(file.fileno(), 8, self.SIZE - 8)
+        assert not view.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            view.flags.writeable = True
+
+    def test_a_map_that_the_system_refuses_raises(self) -> None:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            mapped.map_bytes(-1, 0, 10)
+
     def test_vectors_are_mapped(self, tmp_path: Path, maps: list[tuple[int, int]]) -> None:
         values = pa.array(np.random.default_rng(1).random(600_000, np.float32))
         table = pa.table({"v": pa.FixedSizeListArray.from_arrays(values, 64)})
         options = {"mmap": "false"}
         dataset = pilum.write_dataset(table, tmp_path / "t")
-        without = pilum.dataset(tmp_path / "t", storage_options=options, session=pilum.Session())
+        without = pilum.dataset(tmp_path / "t", storage_options=options)
         assert without.to_table().equals(table)
         assert not maps
         assert dataset.to_table().equals(table)
+        assert len(maps) == 1
+        assert without.to_table().equals(table)  # does not share the open file
         assert len(maps) == 1
         assert pa.concat_tables([dataset.take([7, 9]), dataset.take([8])]).num_rows == 3
         assert len(maps) == 1

@@ -51,10 +51,10 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "sc
 
 _FIRST_WINDOW_BATCHES = 4
 _MOST_AHEAD = 31
+"""Maximum number of fragments of a remote store that are opened ahead."""
 _LARGE_ROWS = 8 * 1024
 """Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
 be read together."""
-"""Maximum number of fragments of a remote store that are opened ahead."""
 
 
 @dataclass(frozen=True)
