@@ -85,6 +85,7 @@ def find_duplicate_pairs(
     Raises:
         IndexNotFoundError: If the column has no index of vectors.
         InvalidInputError: If the index does not cover all rows, or an argument is invalid.
+        UnsupportedTypeError: If the column does not have one vector per row.
         CorruptFileError: If a file of the index is damaged.
     """
     optional_count("max_concurrency", max_concurrency, 1)

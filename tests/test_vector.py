@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import IndexNotFoundError, InvalidInputError
+from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedTypeError
 from pilum.vector import find_duplicate_pairs, get_ivf_partition_info
 
 COUNT, DIMENSION = 360, 8
@@ -69,6 +69,25 @@ def test_both_find_the_same_pairs(
     if metric == "hamming":  # pylance has them for no others
         sizes = peer._ds.get_ivf_partition_info("v_idx", None)
         assert get_ivf_partition_info(dataset, "v_idx") == sizes
+
+
+def test_memory_is_bounded_where_all_rows_are_equal(tmp_path: Path) -> None:
+    """Exact distances are computed of so many pairs as fit, however many candidates there are."""
+    column = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(COUNT * 8, np.float32)), 8)
+    dataset = pilum.write_dataset(pa.table({"v": column}), tmp_path / "t")
+    dataset.create_index("v", "IVF_FLAT", num_partitions=1)
+    sizes = [one.num_rows for one in find_duplicate_pairs(dataset, "v", 0.1, memory_limit=100_000)]
+    assert sum(sizes) == COUNT * (COUNT - 1) // 2
+    assert max(sizes) * 8 * 2 * 8 <= 100_000  # two vectors of eight doubles
+
+
+def test_lists_of_vectors_are_refused(tmp_path: Path) -> None:
+    items = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(512, dtype=np.float32)), 8)
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 65, 2), pa.int32()), items)
+    dataset = pilum.write_dataset(pa.table({"v": lists}), tmp_path / "t")
+    dataset.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=1)
+    with pytest.raises(UnsupportedTypeError, match="one vector each"):
+        find_duplicate_pairs(dataset, "v", 0.1)
 
 
 def test_an_index_must_cover_all_rows(tmp_path: Path) -> None:

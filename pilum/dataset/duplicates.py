@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from pilum.arguments import optional_count
 from pilum.dataset.base import DatasetBase
-from pilum.errors import IndexNotFoundError, InvalidInputError
+from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedTypeError
 from pilum.format.rows import Addresses
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.row_masks import RowMask
 from pilum.index.vector.segment import VectorIndex
-from pilum.index.vector.vectors import normalized
+from pilum.index.vector.vectors import VectorType, normalized
 from pilum.table.indices.index_use import ANY_INDEX
 from pilum.table.indices.live import live_rows
-from pilum.table.indices.rows import existing_fragments
+from pilum.table.indices.rows import existing_fragments, indexed_column
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.vector_segments import VectorSegments, vector_segments
 
@@ -39,8 +39,11 @@ _SCHEMA = pa.schema(
     ]
 )
 _DEFAULT_BYTES = 256 << 20
-_BYTES_OF_PAIR = 16
-"""Memory of a distance and what is computed from it."""
+_BYTES_OF_PAIR = 48
+"""Memory of a product, what is computed from it, and the numbers of its rows."""
+
+_BYTES_OF_ELEMENT = 28
+"""Memory of an element of two vectors whose exact distance is computed."""
 
 _SLACK = 1e-5
 """Share of the squared lengths by which a squared distance from products may be wrong."""
@@ -54,6 +57,11 @@ def duplicate_pairs(
     if not np.isfinite(most):
         raise InvalidInputError(f"distance_threshold: expected a finite number, found {most!r}")
     limit = optional_count("memory_limit", memory_limit, 1) or _DEFAULT_BYTES
+    kind = indexed_column(snapshot, column).arrow.type
+    if VectorType.of(column, kind).is_multi:
+        raise UnsupportedTypeError(
+            f"column {column!r} has type {kind}; pairs are found of rows with one vector each"
+        )
     found = vector_segments(snapshot, column, ANY_INDEX)
     if found is None:
         raise IndexNotFoundError(f"{snapshot.store.uri}: column {column!r} has no index of vectors")
@@ -112,13 +120,22 @@ class _Rows:
         count = len(self.ids)
         size = max(1, limit // (_BYTES_OF_PAIR * max(count, 1)))
         squares = np.einsum("ij,ij->i", self.vectors, self.vectors)
+        step = max(1, limit // (_BYTES_OF_ELEMENT * self.vectors.shape[1]))
         for start in range(0, count, size):
             one, other = self._candidates(start, min(start + size, count), squares, most)
-            distances = self._distances(one, other)
-            kept = distances <= most
+            for first in range(0, len(one), step):
+                part = slice(first, first + step)
+                yield from self._near(one[part], other[part], most)
+
+    def _near(
+        self, one: NDArray[np.int64], other: NDArray[np.int64], most: float
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield those of some pairs that are at a distance of at most `most`, if there are any."""
+        distances = self._distances(one, other)
+        kept = distances <= most
+        if kept.any():
             columns = [self.ids[one[kept]], self.ids[other[kept]], distances[kept]]
-            if kept.any():
-                yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=_SCHEMA)
+            yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=_SCHEMA)
 
     def _candidates(
         self, start: int, stop: int, squares: NDArray[np.float32], most: float

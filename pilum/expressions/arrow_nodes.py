@@ -154,7 +154,10 @@ def _among(column: Column, kind: pa.DataType, options: dict[str, Any]) -> Expres
     if values.type != kind:
         if not _are_alike(values.type, kind):
             return _OPAQUE
-        values = values.cast(kind)
+        try:
+            values = values.cast(kind)
+        except pa.ArrowException:  # a value that the type of the column does not have
+            return _OPAQUE
     found: Expression = IsTruth(InSet(column, values, has_null=False), truth=True)
     return Or((found, IsNull(column))) if nulls == _MATCH_NULLS and given.null_count else found
 

@@ -6,19 +6,22 @@
     number     id of a fragment << 32 | number of the partition among those of the task
 
 The merge writes one partition and `metadata.lance` into the folder of the segment, and deletes the
-staged files. Source: docs/format/indices.md, "INVERTED".
+staged files. Those that cannot be deleted remain until the segment is cleaned up. A folder is
+merged only once: a second merge would replace the segment by what is left.
+Source: docs/format/indices.md, "INVERTED".
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from pilum.errors import InvalidInputError, NotFoundError
 from pilum.index.base import IndexRows
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.building import spill
 from pilum.index.inverted.merging import merge_partitions
-from pilum.index.inverted.metadata import InvertedMetadata
+from pilum.index.inverted.metadata import METADATA_FILE, InvertedMetadata
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import file_names, open_partition
 
@@ -47,18 +50,25 @@ def stage(
 def merge_staged(staged: IndexFolder, folder: IndexFolderWriter) -> None:
     """Merge all staged partitions into one and delete them.
 
+    An error leaves the staged partitions as they are.
+
     Args:
         staged: The staging folder.
         folder: The folder of the segment.
 
     Raises:
         NotFoundError: If there are none.
-        InvalidInputError: If tasks had different parameters.
+        InvalidInputError: If tasks had different parameters, or the folder is merged already.
         CorruptFileError: If a file is damaged.
     """
     found = sorted(filter(None, map(_METADATA.fullmatch, staged.store.names(staged.path))), key=_of)
     if not found:
         raise NotFoundError(f"no staged partitions in {staged.path}")
+    if METADATA_FILE in folder.store.names(folder.path):
+        raise InvalidInputError(
+            f"the partitions in {folder.path} are merged already: commit them, or stage all parts "
+            "again with another index_uuid"
+        )
     described = [InvertedMetadata.read(staged, one.string) for one in found]
     parameters = described[0].parameters
     if any(one.parameters != parameters for one in described):
@@ -69,7 +79,8 @@ def merge_staged(staged: IndexFolder, folder: IndexFolderWriter) -> None:
     InvertedMetadata.write(folder, [0], parameters)
     names = [one.string for one in found]
     for name in (*names, *(name for number, _ in numbers for name in file_names(number))):
-        staged.store.delete(f"{staged.path}/{name}")
+        with suppress(OSError):  # the merged segment is complete
+            staged.store.delete(f"{staged.path}/{name}")
 
 
 def _of(name: re.Match[str]) -> int:

@@ -14,6 +14,7 @@ import pytest
 import pilum
 from pilum.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from pilum.query import MatchQuery, PhraseQuery
+from pilum.storage.local import LocalStore
 
 WORDS: dict[str, Any] = {"stem": False, "remove_stop_words": False, "with_position": True}
 QUERIES = (("a", MatchQuery), ("b d", MatchQuery), ("c a", PhraseQuery))
@@ -95,3 +96,29 @@ def test_refused_parts(tmp_path: Path) -> None:
     dataset.create_scalar_index("s", "INVERTED", fragment_ids=[1], index_uuid=name, stem=True)
     with pytest.raises(InvalidInputError, match="different parameters"):
         dataset.merge_index_metadata(name, "INVERTED")
+
+
+def test_parts_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge is complete without them, and another one does not replace it by what is left."""
+    dataset, name = _write(tmp_path / "t"), str(uuid.uuid4())
+    for number in (0, 1):
+        dataset.create_scalar_index(
+            "s", "INVERTED", name="x", fragment_ids=[number], index_uuid=name, **WORDS
+        )
+    delete, deleted = LocalStore.delete, []
+
+    def failing(store: LocalStore, path: str) -> None:
+        if "staging" in path and deleted:
+            raise OSError("no connection")
+        deleted.append(path)
+        delete(store, path)
+
+    monkeypatch.setattr(LocalStore, "delete", failing)
+    dataset.merge_index_metadata(name, "INVERTED")
+    folder = tmp_path / "t" / "_indices" / name
+    merged = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    assert len(deleted) == 1
+    assert len(merged) == 4
+    with pytest.raises(InvalidInputError, match="merged already"):
+        dataset.merge_index_metadata(name, "INVERTED")
+    assert merged == {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
