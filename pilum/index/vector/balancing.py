@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from pilum.index.base import IndexRows
 from pilum.index.vector.building import sample_for
-from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.parameters import VectorParameters
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.training import train_centroids
@@ -61,23 +60,26 @@ def has_outgrown(segments: Sequence[VectorIndex], num_new_rows: int, partition_s
     return most > _TOO_MANY * partition_size
 
 
-def balanced_centroids(model: IvfModel, rows: IndexRows, parameters: VectorParameters) -> Matrix:
+def balanced_centroids(index: VectorIndex, rows: IndexRows, parameters: VectorParameters) -> Matrix:
     """Return centroids of partitions that have about as many rows as they should have.
 
     Args:
-        model: The centroids so far.
+        index: A segment with the centroids so far.
         rows: All rows, of which a sample is read.
         parameters: Parameters of the index.
     """
-    size = parameters.partition_size
-    centroids = model.centroids
-    wanted = (len(centroids) + rows.num_rows // size) * parameters.sample_rate
+    size, centroids = parameters.partition_size, index.model.centroids
+    num_vectors = rows.num_rows
+    if parameters.vectors.is_multi:
+        references = index.references()
+        num_vectors = num_vectors * len(references) // max(len(np.unique(references)), 1)
+    wanted = (len(centroids) + num_vectors // size) * parameters.sample_rate
     sample = sample_for(rows, parameters, wanted)
     if not len(sample):
         return centroids
-    partitions, _ = model.assign(sample)
+    partitions, _ = index.model.assign(sample)
     counts = np.bincount(partitions, minlength=len(centroids))
-    expected = counts * (rows.num_rows / len(sample))
+    expected = counts * (num_vectors / len(sample))
     found = [
         _split(sample[partitions == number], parts, parameters)
         for number, parts in _parts(expected, counts, size)

@@ -35,6 +35,9 @@ COLUMN = "flat"
 _TOLERANCE = 0.02
 """So far may the mean square of the lengths of vectors be from 1, for cosine."""
 
+_SQUARES_AT_ONCE = 1 << 20
+"""So many squares are added as floats of 32 bits; the sum of many more would be far too small."""
+
 
 class FlatQuantizer(Quantizer):
     """Vectors as they are.
@@ -120,7 +123,9 @@ class FlatQuantizer(Quantizer):
             return None
         with np.errstate(all="ignore"):
             elements = rows.reshape(-1)
-            total = float(np.dot(elements, elements)) if rows.dtype != np.float16 else np.nan
+            parts = np.split(elements, range(_SQUARES_AT_ONCE, len(elements), _SQUARES_AT_ONCE))
+            is_summed = rows.dtype != np.float16
+            total = sum(float(np.dot(one, one)) for one in parts) if is_summed else np.nan
         if not math.isfinite(total) and not np.isfinite(rows).all():
             return "vectors that are not finite"
         is_wrong = abs(total - len(rows)) > _TOLERANCE * len(rows)  # never for NaN

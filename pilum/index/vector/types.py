@@ -212,7 +212,7 @@ class VectorIndexType(IndexType[Index]):
             assert isinstance(last, VectorIndex)
             vectors = VectorType.of("", rows.type)
             parameters = VectorParameters.from_details(details, vectors)
-            centroids = balanced_centroids(last.model, rows, parameters)
+            centroids = balanced_centroids(last, rows, parameters)
             ivf = IvfModel(centroids, last.model.metric)
             models = Models(ivf, common_quantizer([last.quantizer]))
             found = encoded(rows.batches, parameters, models)

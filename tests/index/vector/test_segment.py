@@ -20,7 +20,7 @@ from pilum.errors import (
 from pilum.format.version import FileVersion
 from pilum.index.answers import RowSet
 from pilum.index.files import IndexFolder, IndexFolderWriter
-from pilum.index.vector import segment
+from pilum.index.vector import flat, segment
 from pilum.index.vector.flat import FlatQuantizer
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.opening import open_vector_index
@@ -307,3 +307,12 @@ def test_damaged_files_give_answers_or_clear_errors(
             except DAMAGED:
                 pass
             shutil.rmtree(copy)
+
+
+def test_lengths_of_many_vectors_are_summed_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of millions of squares as floats of 32 bits would be wrong by some thousandths."""
+    monkeypatch.setattr(flat, "_TOLERANCE", 1e-4)
+    quantizer = FlatQuantizer(np.dtype(np.float32), 768, Metric.COSINE)
+    rows: Any = np.full((4096, 768), 768**-0.5, np.float32)
+    assert quantizer.flaw({flat.COLUMN: rows}) is None
+    assert quantizer.flaw({flat.COLUMN: rows * np.float32(1.001)}) is not None

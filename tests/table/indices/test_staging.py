@@ -105,7 +105,8 @@ def test_parts_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pytest.Monkey
         dataset.create_scalar_index(
             "s", "INVERTED", name="x", fragment_ids=[number], index_uuid=name, **WORDS
         )
-    delete, deleted = LocalStore.delete, []
+    delete = LocalStore.delete
+    deleted: list[str] = []
 
     def failing(store: LocalStore, path: str) -> None:
         if "staging" in path and deleted:

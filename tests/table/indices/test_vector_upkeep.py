@@ -245,6 +245,25 @@ def test_partitions_that_outgrew_their_size_are_split(
     life.check()
 
 
+def test_partitions_of_lists_are_split_by_their_vectors(tmp_path: Path) -> None:
+    """A row has ten vectors, all of which count for the size of partitions."""
+
+    def rows(count: int) -> pa.Table:
+        flat = RANDOM.normal(size=count * 10 * DIMENSION).astype(np.float32)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), DIMENSION)
+        offsets = pa.array(range(0, count * 10 + 1, 10), pa.int32())
+        return pa.table({"v": pa.ListArray.from_arrays(offsets, vectors)})
+
+    dataset = pilum.write_dataset(rows(30), tmp_path / "t")
+    dataset.create_index("v", "IVF_FLAT", metric="cosine", target_partition_size=100)
+    dataset = pilum.write_dataset(rows(150), tmp_path / "t", mode="append")
+    dataset.optimize.optimize_indices()
+    [segment] = dataset.stats.index_stats("v_idx")["indices"]
+    lengths = [one["size"] for one in segment["partitions"]]
+    assert sum(lengths) == 1800
+    assert max(lengths) < 4 * 100
+
+
 def test_few_rows_keep_their_partitions(tmp_path: Path) -> None:
     life = Life(str(tmp_path / "t"), "IVF_FLAT")
     life.index(num_partitions=12)
