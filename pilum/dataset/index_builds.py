@@ -29,7 +29,7 @@ from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.index_forms import IndexConfig, IndexProgress
 from pilum.dataset.index_forms import IndexSegment as SegmentFolder
 from pilum.dataset.metadata import Index, IndexFile
-from pilum.dataset.staged_vectors import load_sorted, rows_of_files
+from pilum.dataset.staged_vectors import fragments_of_files, load_sorted, rows_of_files
 from pilum.dataset.vector_arguments import vector_keywords
 from pilum.dataset.vector_models import IvfModel
 from pilum.errors import (
@@ -185,6 +185,9 @@ def create_of_files(
         covered: BitMap = BitMap()
         for batch in rows_of_files(paths, num_partitions):
             covered |= _fragments_of(snapshot, batch.references)
+        known = fragments_of_files(paths)
+        if known is not None:  # a row that keeps its id may have moved among other rows
+            covered &= known
         version = snapshot.manifest.version
         new = NewIndex(request.name, request.path, request.type, version, request.uuid)
         segment = write_segment(snapshot, new, covered, partial(load_sorted, paths, parameters))

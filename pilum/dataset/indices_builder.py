@@ -229,7 +229,7 @@ class IndicesBuilder:
             raise InvalidInputError("fragments must be a non-empty list or None")
         parameters = self._parameters(ivf, pq, partition_ds_uri)
         numbers = None if fragments is None else [one.fragment_id for one in fragments]
-        write_transformed(self._rows(numbers), parameters, dest_uri)
+        write_transformed(self._rows(numbers), self._fragments(numbers), parameters, dest_uri)
 
     def shuffle_transformed_vectors(
         self,
@@ -271,7 +271,8 @@ class IndicesBuilder:
     ) -> None:
         """Commit an IVF_PQ index of the rows of files, and move the dataset to the new version.
 
-        The index covers the fragments that contain these rows.
+        The index covers the fragments that contain these rows. If rows were updated in between, and
+        keep their ids, the fragments that they moved to are not covered.
 
         Args:
             filenames: Names of files that `shuffle_transformed_vectors` wrote.

@@ -5,7 +5,8 @@
     load        sorted files      ──▶ the files of a segment
 
 All are Lance files. Their metadata have `_loss`, the sum of the distances between the vectors and
-their centroids.
+their centroids, and `_fragments`, the fragments whose rows they are: 0,1,2. Files of the reference
+do not have the latter.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
+from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
 from pilum.file import LanceFileReader
@@ -31,18 +33,28 @@ from pilum.index.vector.shuffle import Shuffle
 from pilum.index.vector.vectors import matrix, vector_column
 from pilum.storage.open import open_object
 
-__all__ = ["load_sorted", "rows_of_files", "write_sorted", "write_transformed"]
+__all__ = [
+    "fragments_of_files",
+    "load_sorted",
+    "rows_of_files",
+    "write_sorted",
+    "write_transformed",
+]
 
-_ROW, _PARTITION, _LOSS = "_rowid", "__ivf_part_id", "_loss"
+_ROW, _PARTITION = "_rowid", "__ivf_part_id"
+_LOSS, _FRAGMENTS = "_loss", "_fragments"
 _BATCH_ROWS = 65536
 _LIMIT_BYTES = 256 << 20
 
 
-def write_transformed(rows: IndexRows, parameters: VectorParameters, path: str) -> None:
+def write_transformed(
+    rows: IndexRows, fragments: BitMap, parameters: VectorParameters, path: str
+) -> None:
     """Write the partitions and the codes of rows to a file.
 
     Args:
         rows: The rows.
+        fragments: The fragments that they are all rows of.
         parameters: Parameters of the index, with its models.
         path: Location of the file.
 
@@ -54,7 +66,7 @@ def write_transformed(rows: IndexRows, parameters: VectorParameters, path: str) 
         for batch in encoded(rows.batches, parameters, _models(parameters)):
             file.write(_batch(batch.references, batch.partitions, batch.columns[COLUMN]))
             loss += batch.loss
-        file.add_metadata({_LOSS: repr(loss)})
+        file.add_metadata({_LOSS: repr(loss), **_listed(fragments)})
 
 
 def write_sorted(paths: Sequence[str], num_partitions: int, path: str) -> None:
@@ -83,7 +95,7 @@ def write_sorted(paths: Sequence[str], num_partitions: int, path: str) -> None:
                 if len(references):
                     partitions = np.full(len(references), number, np.uint32)
                     file.write(_batch(references, partitions, columns[COLUMN]))
-            file.add_metadata({_LOSS: repr(loss)})
+            file.add_metadata({_LOSS: repr(loss), **_listed(fragments_of_files(paths))})
 
 
 def load_sorted(
@@ -140,6 +152,29 @@ def rows_of_files(
             own = {COLUMN: np.ascontiguousarray(codes)}
             yield Encoded(references.astype(np.uint64), partitions.astype(np.uint32), own, loss)
             loss = 0.0  # of all batches of the file
+
+
+def fragments_of_files(paths: Sequence[str]) -> BitMap | None:
+    """Return the fragments whose rows are in files; None if a file does not say.
+
+    Raises:
+        InvalidInputError: If what a file says are no fragments.
+        CorruptFileError: If a file is damaged.
+    """
+    found = BitMap()
+    for path in paths:
+        text = (LanceFileReader(path).metadata().schema.metadata or {}).get(_FRAGMENTS.encode())
+        if text is None:
+            return None
+        try:
+            found |= BitMap(int(number) for number in text.split(b",") if number)
+        except (ValueError, OverflowError):
+            raise InvalidInputError(f"{path}: {_FRAGMENTS} is {text[:80]!r}") from None
+    return found
+
+
+def _listed(fragments: BitMap | None) -> dict[str, str]:
+    return {} if fragments is None else {_FRAGMENTS: ",".join(map(str, fragments))}
 
 
 def _models(parameters: VectorParameters) -> Models:

@@ -86,6 +86,23 @@ def test_an_index_of_steps_is_the_index_of_one(
     assert own["indices"][0]["loss"] == pytest.approx(theirs["indices"][0]["loss"], rel=1e-4)
 
 
+def test_rows_that_moved_since_they_were_transformed(tmp_path: Path) -> None:
+    """The fragment that they moved to has further rows, so it is not covered."""
+    dataset = dataset_of(tmp_path / "t", enable_stable_row_ids=True)
+    builder = IndicesBuilder(dataset, "v")
+    ivf, pq = models(builder, "l2")
+    builder.transform_vectors(ivf, pq, f"{tmp_path}/a.lance", dataset.get_fragments()[:1])
+    dataset.update({"id": "id + 1000"}, where="id % 100 = 7")
+    names = builder.shuffle_transformed_vectors(["a.lance"], str(tmp_path), ivf)
+    builder.load_shuffled_vectors(names, str(tmp_path), ivf, pq, "x")
+    [index] = dataset.describe_indices()
+    assert list(index.segments[0].fragment_ids or ()) == [0]
+    near = {"column": "v", "q": VECTORS[3], "k": COUNT, "nprobes": 3}
+    rows = dataset.to_table(columns=["id", "_distance"], nearest=near)
+    moved = {number + 1000 * (number % 100 == 7) for number in range(COUNT)}
+    assert set(rows["id"].to_pylist()) == moved - {5}  # which has a NaN
+
+
 def test_both_transform_vectors_alike(tmp_path: Path) -> None:
     builder = IndicesBuilder(dataset_of(tmp_path / "t"), "v")
     ivf, pq = models(builder, "l2")
