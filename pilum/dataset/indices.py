@@ -459,7 +459,8 @@ class Indices(DatasetBase):
         Raises:
             UnsupportedFeatureError: If segments of the type are not built from parts.
             NotFoundError: If there are no parts.
-            InvalidInputError: If parts were built with different parameters.
+            InvalidInputError: If parts were built with different parameters or of the same
+                fragments, or are merged already.
             CorruptFileError: If a part is damaged.
         """
         del batch_readhead, progress_callback

@@ -14,16 +14,20 @@ Source: docs/format/indices.md, "INVERTED".
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
+import numpy as np
+
 from pilum.errors import InvalidInputError, NotFoundError
+from pilum.format.rows import Addresses
 from pilum.index.base import IndexRows
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.building import spill
 from pilum.index.inverted.merging import merge_partitions
 from pilum.index.inverted.metadata import METADATA_FILE, InvertedMetadata
 from pilum.index.inverted.parameters import InvertedParameters
-from pilum.index.inverted.partition import file_names, open_partition
+from pilum.index.inverted.partition import Partition, file_names, open_partition
 
 __all__ = ["STAGING", "merge_staged", "stage"]
 
@@ -58,7 +62,8 @@ def merge_staged(staged: IndexFolder, folder: IndexFolderWriter) -> None:
 
     Raises:
         NotFoundError: If there are none.
-        InvalidInputError: If tasks had different parameters, or the folder is merged already.
+        InvalidInputError: If tasks had different parameters or the same rows, or the folder is
+            merged already.
         CorruptFileError: If a file is damaged.
     """
     found = sorted(filter(None, map(_METADATA.fullmatch, staged.store.names(staged.path))), key=_of)
@@ -74,13 +79,28 @@ def merge_staged(staged: IndexFolder, folder: IndexFolderWriter) -> None:
     if any(one.parameters != parameters for one in described):
         raise InvalidInputError(f"partitions in {staged.path} have different parameters")
     numbers = [(number, one.entries) for one in described for number in one.partitions]
-    parts = [(open_partition(staged, number, entries), None) for number, entries in numbers]
-    merge_partitions(parts, parameters, folder, 0)
+    parts = {number: open_partition(staged, number, entries) for number, entries in numbers}
+    if len(parts) < len(numbers) or _share_rows(parts):
+        raise InvalidInputError(
+            f"several partitions in {staged.path} have the same rows, as tasks had the same "
+            "fragments: stage all parts again with another index_uuid"
+        )
+    merge_partitions([(one, None) for one in parts.values()], parameters, folder, 0)
     InvertedMetadata.write(folder, [0], parameters)
     names = [one.string for one in found]
     for name in (*names, *(name for number, _ in numbers for name in file_names(number))):
         with suppress(OSError):  # the merged segment is complete
             staged.store.delete(f"{staged.path}/{name}")
+
+
+def _share_rows(parts: Mapping[int, Partition]) -> bool:
+    """Return whether a row is in partitions of several tasks."""
+    references: dict[int, list[Addresses]] = {}
+    for number, partition in parts.items():
+        references.setdefault(number >> 32, []).append(partition.documents.references)
+    tasks = [np.unique(np.concatenate(own)) for own in references.values()]
+    rows = np.sort(np.concatenate([np.empty(0, np.uint64), *tasks]))
+    return bool((rows[1:] == rows[:-1]).any())
 
 
 def _of(name: re.Match[str]) -> int:

@@ -176,7 +176,8 @@ def merge_staged_partitions(snapshot: Snapshot, uuid: UUID) -> None:
 
     Raises:
         NotFoundError: If there are none.
-        InvalidInputError: If tasks had different parameters, or the parts are merged already.
+        InvalidInputError: If tasks had different parameters or the same rows, or the parts are
+            merged already.
         CorruptFileError: If a file is damaged.
     """
     folder = _folder(snapshot, uuid)

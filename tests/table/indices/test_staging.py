@@ -98,6 +98,18 @@ def test_refused_parts(tmp_path: Path) -> None:
         dataset.merge_index_metadata(name, "INVERTED")
 
 
+@pytest.mark.parametrize("writer", [pilum, lance], ids=["written here", "written there"])
+def test_parts_of_the_same_rows_are_refused(tmp_path: Path, writer: Any) -> None:
+    """A job that begins again with other tasks must not find rows twice."""
+    dataset, name = _write(tmp_path / "t"), str(uuid.uuid4())
+    for ids in ([0], [1], [0, 1]):
+        writer.dataset(str(tmp_path / "t")).create_scalar_index(
+            "s", "INVERTED", name="x", fragment_ids=ids, index_uuid=name, **WORDS
+        )
+    with pytest.raises(InvalidInputError, match="the same rows"):
+        dataset.merge_index_metadata(name, "INVERTED")
+
+
 def test_parts_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge is complete without them, and another one does not replace it by what is left."""
     dataset, name = _write(tmp_path / "t"), str(uuid.uuid4())
