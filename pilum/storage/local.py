@@ -362,11 +362,11 @@ class LocalSource:
     def _mapped(self, offset: int, size: int) -> NDArray[np.uint8] | None:
         """Map a part of the file; None if it is to be copied."""
         file = self._file or self._open()
-        status = os.fstat(file.number)
-        if not can_map(file.number, status.st_dev) or not is_cached(file.number, offset, size):
+        if not can_map(file.number) or not is_cached(file.number, offset, size):
             return None
-        if status.st_size < self.size:  # touching what is no longer there would end the process
-            raise self._shrunk(status.st_size)
+        end = os.fstat(file.number).st_size
+        if end < self.size:  # touching what is no longer there would end the process
+            raise self._shrunk(end)
         try:
             mapped = map_bytes(file.number, offset, size)
         except OSError:  # no address space, or too many maps

@@ -38,20 +38,9 @@ NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 """Flag of reads that take only what the page cache holds; 0 where there is none."""
 
 
-def can_map(descriptor: int, device: int) -> bool:
+def can_map(descriptor: int) -> bool:
     """Return whether an open file lies on a local file system whose maps are known to work."""
-    return bool(NO_WAIT) and _file_system(device, descriptor) in _LOCAL
-
-
-_types: dict[int, int] = {}
-"""The type of the file system of each device."""
-
-
-def _file_system(device: int, descriptor: int) -> int:
-    found = _types.get(device)
-    if found is None:
-        found = _types[device] = _statfs_type(descriptor)
-    return found
+    return bool(NO_WAIT) and _statfs_type(descriptor) in _LOCAL
 
 
 @lru_cache(maxsize=1)
