@@ -1,5 +1,7 @@
 //! Strings by their index in a dictionary.
 
+use std::hint::black_box;
+
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 use crate::mini_block_writer::OffsetsIn;
@@ -136,13 +138,14 @@ fn copy<'a>(
     data: &[u8],
     offset_bits: usize,
 ) -> Result<Values> {
-    let mut total = 0;
+    let mut total = 0usize;
     let mut are_short = true;
     for entry in rows.clone() {
         let entry = entry.ok_or_else(missing)?;
-        total += entry.length;
+        total = entry.length.saturating_add(total);
         are_short &= entry.length <= SHORT;
     }
+    ensure_room(total.saturating_add(SHORT))?;
     let mut offsets = Offsets::with_capacity(offset_bits, count)?;
     offsets.extend_lengths(rows.clone().flatten().map(|entry| entry.length), total)?;
     let mut out = vec![0; total + SHORT];
@@ -161,6 +164,19 @@ fn copy<'a>(
     }
     out.truncate(total);
     Ok(Values::Variable { offsets, data: out })
+}
+
+/// Checks that memory for some bytes can be had: few rows may name a long string many times.
+fn ensure_room(bytes: usize) -> Result<()> {
+    let too_many = |_| {
+        Corrupt(format!(
+            "strings of a dictionary, bytes: no room for {bytes}"
+        ))
+    };
+    let mut room = Vec::<u8>::new();
+    let found = room.try_reserve_exact(bytes).map_err(too_many);
+    black_box(room); // the compiler would leave out memory that nobody uses
+    found
 }
 
 fn missing() -> Corrupt {
@@ -192,5 +208,12 @@ mod tests {
         assert_eq!(offsets, [0, 40, 42, 42, 42, 43]);
         assert_eq!(data, format!("{long}abc").as_bytes());
         assert!(strings(&indices, 4, None, OffsetsIn::Small(&[0, 1]), b"a").is_err());
+    }
+
+    #[test]
+    fn more_strings_than_memory_are_an_error() {
+        let (indices, data) = (vec![0; 1 << 24], vec![0; 1 << 24]);
+        let found = strings(&indices, 1, None, OffsetsIn::Large(&[0, 1 << 24]), &data);
+        assert!(found.unwrap_err().to_string().contains("no room"));
     }
 }

@@ -158,8 +158,14 @@ impl Condition {
     /// The set of indices of the values of a dictionary that are in this set. `found` has a bit
     /// for each of the `count` values.
     #[allow(clippy::needless_pass_by_value)]
-    fn of_indices(&self, found: PyReadonlyArray1<'_, u8>, count: usize) -> PyResult<Self> {
-        let made = self.0.of_indices(slice(&found)?, count);
+    fn of_indices(
+        &self,
+        py: Python<'_>,
+        found: PyReadonlyArray1<'_, u8>,
+        count: usize,
+    ) -> PyResult<Self> {
+        let found = slice(&found)?;
+        let made = py.detach(|| self.0.of_indices(found, count));
         Ok(Self(made.map_err(impossible)?))
     }
 }

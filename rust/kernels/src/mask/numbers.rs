@@ -10,7 +10,7 @@
 use pulp::Arch;
 
 use crate::bitmap::BitmapBuilder;
-use crate::error::{Corrupt, Result, ensure};
+use crate::error::{Corrupt, Result, ensure, part};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -251,8 +251,10 @@ impl Tester {
                 zero: true,
                 one: false,
             } => {
-                let flipped: Vec<u8> = data.iter().map(|byte| !byte).collect();
-                out.extend_from(&flipped, start, count)
+                let bytes = (start % 8 + count).div_ceil(8);
+                let stored = part(data, start / 8, bytes, "bitmap, bytes")?;
+                let flipped: Vec<u8> = stored.iter().map(|byte| !byte).collect();
+                out.extend_from(&flipped, start % 8, count)
             }
             Self::Bits { one, .. } => {
                 out.extend_constant(*one, count);

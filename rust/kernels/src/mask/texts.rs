@@ -242,14 +242,47 @@ fn containing(strings: &Strings<'_>, part: &Finder<'_>) -> Vec<u64> {
         let Some(&stop) = strings.ends.get(text + 1) else {
             break;
         };
-        if first + size > stop {
-            at = first + 1;
-            continue;
-        }
-        if let Some(word) = words.get_mut(text / 64) {
+        if first + size <= stop
+            && let Some(word) = words.get_mut(text / 64)
+        {
             *word |= 1 << (text % 64);
         }
-        at = stop;
+        // No later match can end in this text. Texts shorter than the part would each be searched
+        // up to the length of the part.
+        text += 1;
+        while let Some(&[start, end]) = strings.ends.get(text..).and_then(<[_]>::first_chunk)
+            && end - start < size
+        {
+            text += 1;
+        }
+        at = strings.ends.get(text).copied().unwrap_or(end);
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing)]
+    use super::*;
+    use crate::bitmap::bit;
+
+    #[test]
+    fn a_part_is_found_within_texts_only() -> Result<()> {
+        let data = b"aaaaaaabaabaaaabbaaaaab".repeat(9);
+        for (stride, size) in [(1, 1), (2, 3), (5, 3), (7, 4), (11, 30), (70, 30)] {
+            let ends = (0..=data.len()).filter(|end| end * end % stride < 2);
+            let ends: Vec<usize> = ends.chain([data.len(); 3]).collect();
+            let part = &data[..size];
+            let texts = Texts::Like(Pattern::new(b"", &[part.to_vec()], b""));
+            let mut bits = BitmapBuilder::default();
+            texts.test(&Strings::new(&ends, &data)?, &mut bits);
+            let bits = bits.finish();
+            for (row, pair) in ends.windows(2).enumerate() {
+                let text = &data[pair[0]..pair[1]];
+                let expected = text.windows(size).any(|window| window == part);
+                assert_eq!(bit(&bits, row), expected, "row {row}, {stride}, {size}");
+            }
+        }
+        Ok(())
+    }
 }

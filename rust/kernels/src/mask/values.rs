@@ -50,6 +50,13 @@ impl<'a> Prepared<'a> {
             })),
             (Test::Numbers(indices), Some(limit)) => {
                 let bits = number_bits(plan)?;
+                let is_known = matches!(bits, 8 | 16 | 32 | 64);
+                ensure(
+                    is_known,
+                    "dictionary indices, bits",
+                    bits,
+                    "8, 16, 32 or 64",
+                )?;
                 let numbers = indices.of_bits(bits)?;
                 let after =
                     Numbers::within(Order::Unsigned, INDEX_BITS, Some(limit as u128), None)?;
@@ -320,4 +327,22 @@ fn of_texts(
         scratch.bytes = data;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_of_a_dictionary_have_whole_bytes() -> Result<()> {
+        let indices = Condition::every(true, false).of_indices(&[1], 1)?;
+        assert!(Prepared::new(&indices, &Plan::Flat { bits: 1 }).is_ok());
+        let numbers = Numbers::within(Order::Unsigned, 8, None, Some(9))?;
+        let some = Condition::new(Test::Numbers(numbers)).of_indices(&[1], 2)?;
+        assert!(Prepared::new(&some, &Plan::Flat { bits: 8 }).is_ok());
+        for bits in [1, 128] {
+            assert!(Prepared::new(&some, &Plan::Flat { bits }).is_err());
+        }
+        Ok(())
+    }
 }
