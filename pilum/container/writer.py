@@ -94,6 +94,10 @@ class FileOptions:
                 f"buffer_alignment: expected a power of two from 64 to {_MAX_ALIGNMENT}, found "
                 f"{self.buffer_alignment!r}"
             )
+        if not isinstance(self.encoding, EncodingOptions):
+            raise InvalidInputError(
+                f"encoding_options: expected EncodingOptions, found {self.encoding!r}"
+            )
 
     def refuse(self, version: FileVersion, *names: str) -> None:
         """Raise InvalidInputError if an option is set that the file version does not have."""

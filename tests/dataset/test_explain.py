@@ -239,3 +239,9 @@ def test_what_cannot_be_explained(tmp_path: Path) -> None:
         pilum.explain(tmp_path, data_storage_version="2.2")
     with pytest.raises(InvalidInputError, match="null"):
         pilum.explain(_table(), data_storage_version="0.1")
+
+
+def test_options_that_are_no_encoding_options_are_refused(tmp_path: Path) -> None:
+    options: Any = {"prefer": "size"}
+    with pytest.raises(pilum.InvalidInputError, match="encoding_options: expected EncodingOptions"):
+        pilum.write_dataset(_table(), tmp_path / "t", encoding_options=options)
