@@ -243,5 +243,5 @@ def test_what_cannot_be_explained(tmp_path: Path) -> None:
 
 def test_options_that_are_no_encoding_options_are_refused(tmp_path: Path) -> None:
     options: Any = {"prefer": "size"}
-    with pytest.raises(pilum.InvalidInputError, match="encoding_options: expected EncodingOptions"):
+    with pytest.raises(InvalidInputError, match="encoding_options: expected EncodingOptions"):
         pilum.write_dataset(_table(), tmp_path / "t", encoding_options=options)
