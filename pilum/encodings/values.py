@@ -263,6 +263,9 @@ _STRETCHES = 32
 _MOSTLY_DISTINCT = 0.98
 """With this share of distinct values in a sample, their number cannot be estimated."""
 
+_LARGE_SAMPLE = 16_384
+_ALIKE = 1.25
+"""Ratio of two estimates of one number that chance explains."""
 _SMALL_SAMPLE = 512
 _SURELY_REPEATED = 16_384
 """Size of the small sample. With no more distinct values than that, it has eight repeats on
@@ -353,7 +356,13 @@ def _repeats(leaf: pa.Array, most: int) -> bool:
     share = distinct / _DICTIONARY_SAMPLE
     if share >= _MOSTLY_DISTINCT:
         return False
-    return min(share * len(leaf), _drawn_from(per_stretch, distinct)) <= most
+    if share * len(leaf) <= most:
+        return True
+    estimate = _drawn_from(per_stretch, distinct)
+    if estimate > most or len(leaf) < 2 * _LARGE_SAMPLE:
+        return estimate <= most
+    # Where few values are frequent and many are rare, a larger sample finds more of these.
+    return _drawn_from(*_sample_of(leaf, _LARGE_SAMPLE)) <= _ALIKE * estimate
 
 
 def _sample_of(leaf: pa.Array, count: int) -> tuple[int, int]:

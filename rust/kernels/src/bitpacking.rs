@@ -9,8 +9,6 @@
 //! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` lies at `j * lanes + l`,
 //! so that one row of all lanes is read and written with vector instructions.
 
-use pulp::Arch;
-
 use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part};
 
 /// Values in one group.
@@ -51,14 +49,6 @@ macro_rules! width_of_word {
 
             /// Unpacks one group of values of `width` bits into `out`, little-endian.
             pub fn unpack(packed: &[u8], width: usize, out: &mut [[u8; $bytes]]) -> Result<()> {
-                Arch::new().dispatch(
-                    #[inline(always)]
-                    || unpack_group(packed, width, out),
-                )
-            }
-
-            #[inline(always)]
-            fn unpack_group(packed: &[u8], width: usize, out: &mut [[u8; $bytes]]) -> Result<()> {
                 check(packed, width, out.len())?;
                 if width == 0 {
                     out.fill([0; $bytes]);
