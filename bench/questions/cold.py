@@ -1,7 +1,7 @@
 """How long do a scan and a take need if no byte of the files is in memory?
 
 Linux drops the pages of a file on request (`posix_fadvise`), unless some process maps them. So the
-files are copies that nothing else has opened, and each answer is from a table that is opened anew.
+files are copies that nothing else has opened, and the table is opened for each answer.
 """
 
 from __future__ import annotations

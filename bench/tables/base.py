@@ -79,7 +79,7 @@ class Case(ABC):
 
     @abstractmethod
     def check(self, result: Any, after: Any, sizes: Sizes) -> bool:
-        """Whether it did what it should: its result, and the table opened anew."""
+        """Whether it did what it should: its result, and the table after it is opened again."""
 
 
 def numbers(rows: int) -> pa.Table:
