@@ -3,7 +3,7 @@
 use xxhash_rust::xxh64::xxh64;
 
 use crate::error::{Corrupt, Result, ensure, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 32;
@@ -35,13 +35,7 @@ pub fn hash_fixed(data: &[u8], width: usize) -> Result<Vec<u64>> {
 /// The hash of each string.
 pub fn hash_strings(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<u64>> {
     (0..offsets.count())
-        .map(|row| {
-            let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of string {row}")))?;
-            Ok(xxh64(part(data, start, length, "string")?, 0))
-        })
+        .map(|row| Ok(xxh64(offsets.value(data, row, "string")?, 0)))
         .collect()
 }
 

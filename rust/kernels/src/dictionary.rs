@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 use crate::values::{Offsets, Values};
 
 /// Strings of up to this many bytes are copied as whole words.

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, signed};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// The distinct values of an array.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 use ::fsst::Compressor;
 
 use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, size};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// Bytes of a symbol table.
 pub const TABLE_BYTES: usize = 2312;

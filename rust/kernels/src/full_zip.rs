@@ -12,7 +12,7 @@ use crate::compression::{self, Compressor, Scheme};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, signed, size, u32_at, u64_at};
 use crate::levels::Layers;
 use crate::mini_block::Decoded;
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 use crate::unravel::Unraveler;
 use crate::values::{Plan, Values, append};
 
@@ -344,14 +344,10 @@ pub fn encode_variable(offsets: OffsetsIn<'_>, data: &[u8], levels: &Levels<'_>)
         }
         levels.control.write(rep, def, &mut made.data);
         if def == 0 {
-            let (start, end) = (offsets.get(value)?, offsets.get(value + 1)?);
-            let length = end
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt("string offsets descend".into()))?;
+            let string = offsets.value(data, value, "string data")?;
             made.data
-                .extend(length.to_le_bytes().iter().take(offsets.width()));
-            made.data
-                .extend_from_slice(part(data, start, length, "string data")?);
+                .extend(string.len().to_le_bytes().iter().take(offsets.width()));
+            made.data.extend_from_slice(string);
         }
         value += usize::from(def <= levels.max_visible);
     }
@@ -368,11 +364,7 @@ pub fn compress_values(
     let mut frames = Compressor::new(Scheme::Zstd, level)?;
     let (mut ends, mut out) = (vec![0i64], Vec::new());
     for index in 0..offsets.count() {
-        let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
-        let length = end
-            .checked_sub(start)
-            .ok_or_else(|| Corrupt("string offsets descend".into()))?;
-        frames.append(part(data, start, length, "string data")?, &mut out)?;
+        frames.append(offsets.value(data, index, "string data")?, &mut out)?;
         ends.push(signed(out.len(), "compressed strings, bytes")?);
     }
     Ok((ends, out))

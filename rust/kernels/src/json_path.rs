@@ -1,12 +1,12 @@
 //! Values at a path in binary JSON.
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, ensure, part, signed, size};
+use crate::error::{Corrupt, Result, ensure, signed, size};
 use crate::jsonb::{
     ARRAY, CONTAINER, COUNT, Entries, FALSE, NULL, NUMBER, Number, OBJECT, SCALAR, STRING, TRUE,
     number, word_at,
 };
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// What is at the path: nothing or null.
 pub const NONE: u8 = 0;
@@ -74,11 +74,7 @@ pub(crate) fn document<'a>(
     if !validity.is_none_or(|bitmap| bit(bitmap, row)) {
         return Ok(None);
     }
-    let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-    let length = stop
-        .checked_sub(start)
-        .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of row {row}")))?;
-    part(data, start, length, "document").map(Some)
+    offsets.value(data, row, "document").map(Some)
 }
 
 fn value(document: &[u8], path: &[Step], texts: &mut Vec<u8>) -> Result<(u8, u64)> {

@@ -10,7 +10,7 @@ use crate::jsonb::{
     ARRAY, CONTAINER, COUNT, Entries, OBJECT, SCALAR, STRING, Strings, entry_text, push_header,
     set_word, word_at,
 };
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// A step from values to some of their entries.
 #[derive(Debug, Clone, PartialEq, Eq)]

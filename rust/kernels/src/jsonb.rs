@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, size};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 pub(crate) const ARRAY: u32 = 0x8000_0000;
 pub(crate) const OBJECT: u32 = 0x4000_0000;
@@ -68,11 +68,7 @@ fn each(
     ends.push(0);
     for row in 0..offsets.count() {
         if validity.is_none_or(|bitmap| bit(bitmap, row)) {
-            let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of row {row}")))?;
-            let value = part(data, start, length, "value")?;
+            let value = offsets.value(data, row, "value")?;
             convert(value, &mut out).map_err(|error| error.at(format_args!("row {row}")))?;
         }
         ends.push(i64::try_from(out.len()).map_err(|_| Corrupt("too many bytes".into()))?);

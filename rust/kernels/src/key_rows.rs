@@ -12,8 +12,8 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-use crate::error::{Corrupt, Result, ensure, out_of_range, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Result, ensure, out_of_range};
+use crate::offsets::OffsetsIn;
 use crate::row_maps::Packed;
 
 /// Approximate bytes of a key in addition to its own: its entry, its run, and what they allocate.
@@ -194,11 +194,7 @@ impl KeyRows<Box<[u8]>> {
             offsets.count(),
         )?;
         for (item, &row) in rows.iter().enumerate() {
-            let (start, stop) = (offsets.get(item)?, offsets.get(item + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of key {item}")))?;
-            let key = part(data, start, length, "key")?;
+            let key = offsets.value(data, item, "key")?;
             let place = self.place(key, |key| key.into(), 16 + key.len());
             self.push(place, row)?;
         }

@@ -2,7 +2,7 @@
 
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Corrupt, Result, ensure, rest, size};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 
 /// The result of `shown`.
 #[derive(Debug, PartialEq, Eq)]

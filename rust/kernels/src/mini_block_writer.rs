@@ -13,7 +13,8 @@ use crate::bitpacking::{self, GROUP};
 use crate::block::{BlockPlan, encode_levels};
 use crate::byte_stream_split;
 use crate::compression::{Compressor, Scheme};
-use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, signed, size};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, signed};
+use crate::offsets::OffsetsIn;
 use crate::rle;
 
 /// Values of one page, as Arrow holds them.
@@ -63,44 +64,6 @@ pub struct ItemValidity<'a> {
     pub bitmap: &'a [u8],
     pub first: usize,
     pub per_row: usize,
-}
-
-/// Offsets of either width.
-#[derive(Debug, Clone, Copy)]
-pub enum OffsetsIn<'a> {
-    Small(&'a [i32]),
-    Large(&'a [i64]),
-}
-
-impl OffsetsIn<'_> {
-    /// Bytes of one stored offset.
-    pub fn width(&self) -> usize {
-        match self {
-            Self::Small(_) => 4,
-            Self::Large(_) => 8,
-        }
-    }
-
-    /// Number of strings.
-    pub fn count(&self) -> usize {
-        let len = match self {
-            Self::Small(offsets) => offsets.len(),
-            Self::Large(offsets) => offsets.len(),
-        };
-        len.saturating_sub(1)
-    }
-
-    /// One offset.
-    pub fn get(&self, index: usize) -> Result<usize> {
-        let offset = match self {
-            Self::Small(offsets) => offsets.get(index).copied().map(i64::from),
-            Self::Large(offsets) => offsets.get(index).copied(),
-        };
-        size(
-            offset.ok_or_else(|| Corrupt(format!("no offset {index}")))?,
-            "string offset",
-        )
-    }
 }
 
 /// How values are stored in the chunks.
@@ -231,59 +194,6 @@ pub fn encode(
         .flat_map(u64::to_le_bytes)
         .collect();
     Ok(made)
-}
-
-/// Pages of several columns, joined.
-#[derive(Debug, Default)]
-pub struct JoinedPages {
-    /// Words and chunks of each page in turn, each padded to the alignment.
-    pub data: Vec<u8>,
-    /// Bytes of the words and of the chunks of each page, without padding.
-    pub sizes: Vec<i64>,
-}
-
-/// Encodes columns of `num_values` values of `bits` bits (a multiple of 8) that lie one after the
-/// other, without levels: a page for each.
-pub fn encode_each(
-    data: &[u8],
-    bits: usize,
-    coding: Coding,
-    num_values: usize,
-    chunking: &Chunking,
-    alignment: usize,
-    padding: u8,
-) -> Result<JoinedPages> {
-    let column_bytes = (bits / 8).saturating_mul(num_values);
-    if column_bytes == 0 || !data.len().is_multiple_of(column_bytes) || alignment == 0 {
-        let found = data.len();
-        return Err(Corrupt(format!(
-            "{found} bytes of columns of {column_bytes}"
-        )));
-    }
-    let levels = LevelsIn {
-        rep: &[],
-        def: &[],
-        rep_plan: None,
-        def_plan: None,
-        max_rep: 0,
-        max_visible: 0,
-    };
-    let mut joined = JoinedPages::default();
-    for data in data.chunks_exact(column_bytes) {
-        let input = Input::Fixed { data, bits };
-        let page = encode(&input, coding, num_values, &levels, chunking)?;
-        for buffer in [page.words, page.chunks] {
-            joined.sizes.push(as_i64(buffer.len())?);
-            joined.data.extend_from_slice(&buffer);
-            let padded = joined.data.len().next_multiple_of(alignment);
-            joined.data.resize(padded, padding);
-        }
-    }
-    Ok(joined)
-}
-
-fn as_i64(size: usize) -> Result<i64> {
-    i64::try_from(size).map_err(|_| Corrupt(format!("a buffer of {size} bytes")))
 }
 
 impl LevelsIn<'_> {
@@ -648,6 +558,7 @@ fn index_chunk(rep: &[u16], max_rep: u16, last: bool, index: &mut Vec<(u64, u64)
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::joined_pages::encode_each;
 
     fn none() -> LevelsIn<'static> {
         LevelsIn {

@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{Corrupt, Result, ensure, out_of_range, part, rest, signed, size};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Result, ensure, out_of_range, part, rest, signed, size};
+use crate::offsets::OffsetsIn;
 
 /// Most bits of a digit: the counts of 2048 digits stay in the fastest cache.
 const DIGIT_BITS: u32 = 11;
@@ -181,11 +181,7 @@ pub struct Strings<'a> {
 
 impl<'a> Strings<'a> {
     fn get(&self, row: usize) -> Result<&'a [u8]> {
-        let (start, stop) = (self.offsets.get(row)?, self.offsets.get(row + 1)?);
-        let length = stop
-            .checked_sub(start)
-            .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of string {row}")))?;
-        part(self.data, start, length, "string")
+        self.offsets.value(self.data, row, "string")
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, part, rest, signed, size, u32_at, u64_at};
 use crate::full_zip::{append_fixed, append_value, length_bytes};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 use crate::values::{Plan, Values};
 
 /// Splits rows into one output per member. Members of rows without bytes are zeros, or empty.
@@ -40,11 +40,7 @@ pub fn split(members: &[Plan], offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Ve
 }
 
 fn row_of<'a>(offsets: OffsetsIn<'_>, data: &'a [u8], row: usize) -> Result<&'a [u8]> {
-    let (start, end) = (offsets.get(row)?, offsets.get(row + 1)?);
-    let length = end
-        .checked_sub(start)
-        .ok_or_else(|| Corrupt("offsets descend".into()))?;
-    part(data, start, length, "packed row, bytes")
+    offsets.value(data, row, "packed row, bytes")
 }
 
 struct Column<'a> {

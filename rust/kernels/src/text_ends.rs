@@ -1,8 +1,8 @@
 //! The smallest and the largest string of ranges of rows.
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Corrupt, Result};
+use crate::offsets::OffsetsIn;
 
 /// A string and its number.
 type Row<'a> = (&'a [u8], usize);
@@ -26,11 +26,7 @@ pub fn text_ends(
             if !validity.is_none_or(|bitmap| bit(bitmap, row)) {
                 continue;
             }
-            let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of string {row}")))?;
-            let value = part(data, start, length, "string")?;
+            let value = offsets.value(data, row, "string")?;
             let [least, most] = ends.get_or_insert([(value, row); 2]);
             if value < least.0 {
                 *least = (value, row);

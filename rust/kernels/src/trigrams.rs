@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::analysis::folding::fold;
-use crate::error::{Corrupt, Result, ensure, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Corrupt, Result, ensure};
+use crate::offsets::OffsetsIn;
 use crate::row_maps::{Finished, Packed};
 
 const BASE: u32 = 37;
@@ -76,11 +76,7 @@ impl Postings {
             offsets.count(),
         )?;
         for (place, &row) in rows.iter().enumerate() {
-            let (start, stop) = (offsets.get(place)?, offsets.get(place + 1)?);
-            let length = stop
-                .checked_sub(start)
-                .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of text {place}")))?;
-            let text = std::str::from_utf8(part(data, start, length, "text")?)
+            let text = std::str::from_utf8(offsets.value(data, place, "text")?)
                 .map_err(|error| Corrupt(format!("text {place} is not UTF-8: {error}")))?;
             self.add_text(text, row)?;
         }

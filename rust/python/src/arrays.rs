@@ -2,7 +2,7 @@
 
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::Corrupt;
-use pilum_kernels::mini_block_writer::OffsetsIn;
+use pilum_kernels::offsets::OffsetsIn;
 use pilum_kernels::unravel::Unraveled;
 use pilum_kernels::values::{Offsets, Values};
 use pyo3::exceptions::PyValueError;

@@ -1,6 +1,7 @@
 //! Values and levels to the chunks of a mini-block page.
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pilum_kernels::joined_pages::encode_each;
 use pilum_kernels::mini_block_writer::{self as kernel, Chunking, Input, ItemValidity, LevelsIn};
 use pyo3::prelude::*;
 
@@ -238,7 +239,7 @@ impl MiniBlockWriter {
             .detach(|| {
                 let chunking = &self.chunking;
                 let coding = self.coding;
-                kernel::encode_each(data, bits, coding, num_values, chunking, alignment, padding)
+                encode_each(data, bits, coding, num_values, chunking, alignment, padding)
             })
             .map_err(impossible)?;
         Ok((joined.data.into_pyarray(py), joined.sizes.into_pyarray(py)))

@@ -1,8 +1,8 @@
 //! Documents as Arrow stores them: an array of strings, or lists of strings.
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, ensure, part};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Corrupt, Result, ensure};
+use crate::offsets::OffsetsIn;
 
 /// A bitmap and its first bit.
 pub type Validity<'a> = Option<(&'a [u8], usize)>;
@@ -71,11 +71,7 @@ impl Texts<'_> {
         if !is_valid(self.validity, row) {
             return Ok(None);
         }
-        let (start, stop) = (self.offsets.get(row)?, self.offsets.get(row + 1)?);
-        let length = stop
-            .checked_sub(start)
-            .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of string {row}")))?;
-        let text = std::str::from_utf8(part(self.data, start, length, "string")?);
+        let text = std::str::from_utf8(self.offsets.value(self.data, row, "string")?);
         text.map(Some)
             .map_err(|error| Corrupt(format!("string {row}: {error}")))
     }

@@ -148,7 +148,7 @@ fn next(position: u32) -> Result<u32> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::mini_block_writer::OffsetsIn;
+    use crate::offsets::OffsetsIn;
     use dictionary::Dictionary;
     use std::sync::Arc;
 

@@ -197,7 +197,7 @@ mod tests {
     use crate::bitmap::{BitmapBuilder, bit};
     use crate::fsst::compress;
     use crate::mask::texts::Strings;
-    use crate::mini_block_writer::OffsetsIn;
+    use crate::offsets::OffsetsIn;
 
     /// All texts of up to seven letters, of which some are not in the table.
     fn texts() -> Vec<Vec<u8>> {

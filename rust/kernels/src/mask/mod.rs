@@ -12,7 +12,7 @@ pub mod values;
 
 use crate::bitmap::{BitmapBuilder, bit};
 use crate::error::{Corrupt, Result, ensure};
-use crate::mini_block_writer::OffsetsIn;
+use crate::offsets::OffsetsIn;
 use numbers::{Numbers, Order};
 use texts::{Strings, Texts};
 

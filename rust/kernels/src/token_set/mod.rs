@@ -9,8 +9,8 @@
 mod fuzzy;
 mod nodes;
 
-use crate::error::{Corrupt, Result, ensure, part, signed, size, u64_at};
-use crate::mini_block_writer::OffsetsIn;
+use crate::error::{Corrupt, Result, ensure, signed, size, u64_at};
+use crate::offsets::OffsetsIn;
 use nodes::Node;
 
 pub use fuzzy::Similar;
@@ -198,11 +198,7 @@ fn add(output: u64, more: u64) -> Result<u64> {
 
 /// One of several tokens.
 pub fn token_at<'a>(offsets: OffsetsIn<'_>, data: &'a [u8], row: usize) -> Result<&'a [u8]> {
-    let (start, stop) = (offsets.get(row)?, offsets.get(row + 1)?);
-    let length = stop
-        .checked_sub(start)
-        .ok_or_else(|| Corrupt(format!("offsets {start} and {stop} of token {row}")))?;
-    part(data, start, length, "token")
+    offsets.value(data, row, "token")
 }
 
 #[cfg(test)]
