@@ -1,5 +1,6 @@
 """Thread pools; kernels and requests release the GIL.
 
+    submit_ahead      8   reads whole batches before they are used
     submit_waiting   32   reads from a remote store, and decodes
     submit           1 per processor   computes, and reads local files
     submit_request   64   one request to a store
@@ -31,16 +32,18 @@ __all__ = [
     "num_threads",
     "renew_in_child",
     "submit",
+    "submit_ahead",
     "submit_request",
     "submit_sync",
     "submit_waiting",
 ]
 
 _COMPUTE = "pilum"
+_AHEAD = "pilum-ahead"
 _REQUEST = "pilum-request"
 _WAITING = "pilum-waiting"
 _SYNC = "pilum-sync"
-_SIZES = {_REQUEST: 64, _WAITING: 32, _SYNC: 16}
+_SIZES = {_AHEAD: 8, _REQUEST: 64, _WAITING: 32, _SYNC: 16}
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -105,6 +108,11 @@ _pools = ThreadPools()
 def submit(task: Callable[[], T]) -> Future[T]:
     """Run a task in the pool for work that needs a processor."""
     return _pools.get(_COMPUTE).submit(task)
+
+
+def submit_ahead(task: Callable[[], T]) -> Future[T]:
+    """Run a task that reads whole batches, by tasks of all other pools."""
+    return _pools.get(_AHEAD).submit(task)
 
 
 def submit_request(task: Callable[[], T]) -> Future[T]:
