@@ -2,152 +2,248 @@
 
 from __future__ import annotations
 
-import json
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from pilum.cli.arguments import (
+    AsJson,
+    DryRun,
+    Storage,
+    Table,
+    opened,
+    parameters,
+)
 from pilum.cli.outcome import Exit
+from pilum.cli.output import print_grid, print_json, say
 from pilum.dataset.index_forms import IndexConfig, IndexDescription
 from pilum.dataset.lance_dataset import LanceDataset
-from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.errors import (
+    IndexAlreadyExistsError,
+    IndexNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 
-__all__ = ["add_index_commands", "run_index_command"]
+__all__ = ["create", "drop", "list_all", "optimize", "recall", "show"]
 
-
-def add_index_commands(parser: ArgumentParser) -> None:
-    """Add the commands and their arguments."""
-    commands = parser.add_subparsers(dest="action", required=True)
-    for name, text in (
-        ("list", "name, type, columns, segments, rows and bytes of each index"),
-        ("create", "index a column"),
-        ("optimize", "add new rows to indices, and merge segments"),
-        ("drop", "remove an index"),
-        ("show", "all that is known of an index, as JSON"),
-        ("recall", "which share of the nearest rows a vector index finds, and how fast"),
-    ):
-        command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("path", help="location of the table")
-        if name == "create":
-            command.add_argument("column", help="the column, or the dotted path of a member")
-            command.add_argument("type", help="type of the index, such as BTREE")
-            command.add_argument("--name", help="name of the index; {column}_idx by default")
-            command.add_argument(
-                "--set",
-                action="append",
-                default=[],
-                metavar="PARAMETER=VALUE",
-                help="a parameter of the type; the value is JSON, or else text",
-            )
-            command.add_argument("--replace", action="store_true", help="replace the index")
-        if name == "optimize":
-            command.add_argument("name", nargs="*", help="names of indices; all by default")
-            command.add_argument("--merge", type=int, help="number of segments to merge")
-            command.add_argument("--retrain", action="store_true", help="index all rows again")
-        if name == "recall":
-            _add_recall_arguments(command)
-        if name in {"drop", "show"}:
-            command.add_argument("name", help="name of the index")
+Name = Annotated[str, typer.Argument(help="Name of the index.")]
 
 
-def _add_recall_arguments(command: ArgumentParser) -> None:
-    command.add_argument("column", help="the column with the index")
-    command.add_argument("--k", type=int, default=10, help="number of rows per query")
-    command.add_argument("--queries", type=int, help="number of queries, which are random rows")
-    for name, text in (
-        ("nprobes", "numbers of partitions to try"),
-        ("ef", "beam widths to try, for graphs"),
-        ("refine-factor", "refinements to try"),
-    ):
-        command.add_argument(f"--{name}", type=_numbers, metavar="N,N,…", help=text)
-    command.add_argument("--least", type=float, default=0.95, help="recall of the suggestion")
-    command.add_argument("--svg", type=Path, metavar="FILE", help="write the chart as SVG")
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
-
-
-def run_index_command(arguments: Namespace) -> Exit:
-    """Run the command that was chosen."""
-    dataset = LanceDataset(arguments.path)
-    if arguments.action == "list":
-        for one in dataset.describe_indices():
-            print(_line(dataset, one))
-    elif arguments.action == "create":
-        config = IndexConfig(arguments.type, dict(_parameters(arguments.set)))
-        dataset.create_scalar_index(
-            arguments.column, config, arguments.name, replace=arguments.replace
+def list_all(table: Table, storage: Storage = None, as_json: AsJson = False) -> Exit:
+    """List name, type, columns, segments, rows and bytes of each index."""
+    dataset = opened(table, storage)
+    found = [_facts(one) for one in dataset.describe_indices()]
+    if as_json:
+        print_json(found)
+        return Exit.DONE
+    total = dataset.count_rows()
+    names = ("name", "type", "columns", "segments", "rows", "bytes")
+    rows = [
+        (
+            one["name"],
+            one["type"],
+            ", ".join(one["columns"]),
+            one["segments"],
+            f"{one['rows']:,} of {total:,}",
+            "?" if one["bytes"] is None else one["bytes"],
         )
-    elif arguments.action == "optimize":
-        dataset.optimize.optimize_indices(
-            num_indices_to_merge=arguments.merge,
-            index_names=arguments.name or None,
-            retrain=arguments.retrain,
-        )
-    elif arguments.action == "recall":
-        _show_recall(dataset, arguments)
-    elif arguments.action == "drop":
-        dataset.drop_index(arguments.name)
-    else:
-        print(json.dumps(_shown(dataset, arguments.name), indent=2, default=str))
+        for one in found
+    ]
+    print_grid(names, rows, ("segments", "rows", "bytes"))
     return Exit.DONE
 
 
-def _show_recall(dataset: LanceDataset, arguments: Namespace) -> None:
-    report = dataset.index_recall(
-        arguments.column,
-        k=arguments.k,
-        num_queries=arguments.queries,
-        nprobes=arguments.nprobes,
-        ef=arguments.ef,
-        refine_factor=arguments.refine_factor,
-    )
-    print(report)
-    print(report.chart().to_text())
-    choice = report.suggestion(arguments.least)
-    print(f"suggestion: {choice or f'no settings reach a recall of {arguments.least}'}")
-    if arguments.svg is not None:
-        arguments.svg.write_text(report.chart().to_svg())
+def create(
+    table: Table,
+    column: Annotated[str, typer.Argument(help="The column, or the dotted path of a member.")],
+    type_: Annotated[str, typer.Argument(metavar="TYPE", help="Type of the index, as BTREE.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the index; {column}_idx by default.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PARAMETER=VALUE",
+            help="A parameter of the type; the value is JSON, or else text.",
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the index.")] = False,
+    dry_run: DryRun = False,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Index a column."""
+    dataset = opened(table, storage)
+    config = IndexConfig(type_, dict(parameters("--set", set_)))
+    index_name = name or f"{column}_idx"
+    planned = {
+        "name": index_name,
+        "type": type_,
+        "column": column,
+        "parameters": config.parameters,
+        "rows": dataset.count_rows(),
+    }
+    if dry_run:
+        _require_possible(dataset, index_name, column, replace)
+        text = f"would index {planned['rows']:,} rows of {column!r} as {index_name!r} ({type_})"
+    else:
+        dataset.create_scalar_index(column, config, name, replace=replace)
+        text = f"indexed {planned['rows']:,} rows; the table is at version {dataset.version}"
+    print_json(planned | {"version": dataset.version}) if as_json else say(text)
+    return Exit.DONE
 
 
-def _line(dataset: LanceDataset, one: IndexDescription) -> str:
-    size = "?" if one.total_size_bytes is None else f"{one.total_size_bytes:,}"
-    return (
-        f"{one.name}  {one.index_type}  {', '.join(one.field_names)}  "
-        f"{len(one.segments)} segments  "
-        f"{one.num_rows_indexed:,} of {dataset.count_rows():,} rows  {size} bytes"
-    )
+def optimize(
+    table: Table,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Indices; all by default.")
+    ] = None,
+    merge: Annotated[
+        int | None, typer.Option("--merge", help="Number of segments to merge.")
+    ] = None,
+    retrain: Annotated[bool, typer.Option("--retrain", help="Index all rows again.")] = False,
+    dry_run: DryRun = False,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Add new rows to indices, and merge segments."""
+    dataset = opened(table, storage)
+    chosen = [_described(dataset, name) for name in names or ()] or dataset.describe_indices()
+    rows = dataset.count_rows()
+    planned = [
+        {"name": one.name, "rows_to_index": rows if retrain else rows - one.num_rows_indexed}
+        for one in chosen
+    ]
+    if not dry_run:
+        dataset.optimize.optimize_indices(
+            num_indices_to_merge=merge, index_names=names or None, retrain=retrain
+        )
+    if as_json:
+        print_json({"indices": planned, "version": dataset.version})
+    else:
+        verb = "would index" if dry_run else "indexed"
+        say("\n".join(f"{one['name']}: {verb} {one['rows_to_index']:,} rows" for one in planned))
+    return Exit.DONE
 
 
-def _parameters(given: Iterable[str]) -> Iterable[tuple[str, Any]]:
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InvalidInputError(f"--set {text}: expected PARAMETER=VALUE")
-        try:
-            yield name, json.loads(value)
-        except ValueError:
-            yield name, value
+def drop(
+    table: Table,
+    name: Name,
+    dry_run: DryRun = False,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Remove an index."""
+    dataset = opened(table, storage)
+    found = _facts(_described(dataset, name))
+    if not dry_run:
+        dataset.drop_index(name)
+    if as_json:
+        print_json({"dropped": found, "version": dataset.version})
+    else:
+        say(f"{'would drop' if dry_run else 'dropped'} {name}")
+    return Exit.DONE
 
 
-def _shown(dataset: LanceDataset, name: str) -> dict[str, Any]:
-    found = [one for one in dataset.describe_indices() if one.name == name]
-    if not found:
-        raise IndexNotFoundError(f"{dataset.uri}: no index {name!r}")
+def show(table: Table, name: Name, storage: Storage = None) -> Exit:
+    """Print all that is known of an index, as JSON."""
+    dataset = opened(table, storage)
+    found = _described(dataset, name)
     shown: dict[str, Any] = {
         "name": name,
-        "type": found[0].index_type,
-        "columns": found[0].field_names,
-        "details": found[0].details,
+        "type": found.index_type,
+        "columns": found.field_names,
+        "details": found.details,
         "segments": [
             {**vars(one), "fragment_ids": None if one.fragment_ids is None else [*one.fragment_ids]}
-            for one in found[0].segments
+            for one in found.segments
         ],
     }
     try:
         shown["statistics"] = dataset.stats.index_stats(name)
     except UnsupportedFeatureError as error:
         shown["statistics"] = str(error)
-    return shown
+    print_json(shown)
+    return Exit.DONE
+
+
+def recall(
+    table: Table,
+    column: Annotated[str, typer.Argument(help="The column with the index.")],
+    k: Annotated[int, typer.Option("--k", help="Number of rows per query.")] = 10,
+    queries: Annotated[
+        int | None, typer.Option("--queries", help="Number of queries, which are random rows.")
+    ] = None,
+    nprobes: Annotated[
+        str | None,
+        typer.Option("--nprobes", metavar="N,N,…", help="Numbers of partitions to try."),
+    ] = None,
+    ef: Annotated[
+        str | None, typer.Option("--ef", metavar="N,N,…", help="Beam widths to try, for graphs.")
+    ] = None,
+    refine_factor: Annotated[
+        str | None, typer.Option("--refine-factor", metavar="N,N,…", help="Refinements to try.")
+    ] = None,
+    least: Annotated[float, typer.Option("--least", help="Recall of the suggestion.")] = 0.95,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write the chart as SVG.")
+    ] = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Measure which share of the nearest rows a vector index finds, and how fast."""
+    report = opened(table, storage).index_recall(
+        column,
+        k=k,
+        num_queries=queries,
+        nprobes=_numbers("--nprobes", nprobes),
+        ef=_numbers("--ef", ef),
+        refine_factor=_numbers("--refine-factor", refine_factor),
+    )
+    choice = report.suggestion(least)
+    if as_json:
+        print_json({"report": report, "suggestion": choice})
+    else:
+        say(f"{report}\n{report.chart().to_text()}")
+        say(f"suggestion: {choice or f'no settings reach a recall of {least}'}")
+    if svg is not None:
+        svg.write_text(report.chart().to_svg())
+    return Exit.DONE
+
+
+def _numbers(option: str, text: str | None) -> Sequence[int] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InvalidInputError(f"{option} {text}: expected numbers, separated by commas")
+    return [int(part) for part in parts]
+
+
+def _facts(one: IndexDescription) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "type": one.index_type,
+        "columns": one.field_names,
+        "segments": len(one.segments),
+        "rows": one.num_rows_indexed,
+        "bytes": one.total_size_bytes,
+    }
+
+
+def _described(dataset: LanceDataset, name: str) -> IndexDescription:
+    for one in dataset.describe_indices():
+        if one.name == name:
+            return one
+    raise IndexNotFoundError(f"{dataset.uri}: no index {name!r}")
+
+
+def _require_possible(dataset: LanceDataset, name: str, column: str, replace: bool) -> None:
+    """Raise the error of a creation that is certain to fail."""
+    dataset.lance_schema.project([column])
+    if not replace and any(one.name == name for one in dataset.describe_indices()):
+        raise IndexAlreadyExistsError(f"{dataset.uri}: there is an index {name!r} already")

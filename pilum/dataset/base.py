@@ -50,6 +50,7 @@ from pilum.table.versions.commit_handler import (
 from pilum.table.versions.history import Line, uri_of_line
 
 __all__ = [
+    "COMMIT_MESSAGE",
     "DatasetBase",
     "Retries",
     "commit_change",
@@ -289,7 +290,7 @@ def _reopen(
     return found
 
 
-_COMMIT_MESSAGE = "__lance_commit_message"
+COMMIT_MESSAGE = "__lance_commit_message"
 _MAX_PAUSE = 8
 """Maximum length of a pause, as a multiple of the time of an attempt."""
 
@@ -304,7 +305,7 @@ def properties_of(
     if idempotency_key is not None:
         found[JOB_PROPERTY] = Job(idempotency_key).property()
     if commit_message is not None:
-        found[_COMMIT_MESSAGE] = commit_message
+        found[COMMIT_MESSAGE] = commit_message
     if not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise InvalidInputError(f"transaction properties and message must be texts, found {found}")
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pilum.arguments import optional_count, require_count, require_known
 from pilum.errors import InvalidInputError
+from pilum.pictures.words import size_text
 from pilum.table.read.snapshot import Snapshot
 
 # The implementation is imported with the first cleanup: most processes never need it.
@@ -31,7 +32,6 @@ __all__ = [
 
 CLEANUP_DEFAULTS = {"delete_unverified": False, "error_if_tagged_old_versions": True}
 _DEFAULT_AGE = timedelta(days=14)
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,14 @@ class CleanupExplanation:
 
     def __str__(self) -> str:
         lines = [
-            f"{file.kind:12}{_size(file.size_bytes):>12}  {file.path}"
+            f"{file.kind:12}{size_text(file.size_bytes):>12}  {file.path}"
             + ("  (unverified)" if file.unverified else "")
             for file in self.candidate_files
         ]
         if self.candidate_files_truncated:
             lines.append("…")
         stats = self.stats
-        total = f"{stats.old_versions} versions, {_size(stats.bytes_removed)}"
+        total = f"{stats.old_versions} versions, {size_text(stats.bytes_removed)}"
         return "\n".join([*lines, total, *self.warnings])
 
 
@@ -208,7 +208,7 @@ def _waiting(plan: CleanupPlan) -> list[str]:
 
     if not plan.waiting:
         return []
-    size = _size(sum(file.size for file in plan.waiting))
+    size = size_text(sum(file.size for file in plan.waiting))
     times = [file.modified for file in plan.waiting if file.modified is not None]
     when = f" on {_day(max(times) + IN_FLIGHT_SECONDS)}" if times else ""
     warning = (
@@ -221,10 +221,3 @@ def _waiting(plan: CleanupPlan) -> list[str]:
 
 def _day(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
-
-
-def _size(num_bytes: int) -> str:
-    size, unit = float(num_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from pilum.table.change_feed import deleted_row_ids
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["DatasetDelta"]
+__all__ = ["ChangeCounts", "DatasetDelta", "count_changes"]
 
 _NO_VERSION = 1 << 63
 """Upper bound (exclusive) of version numbers in the history."""
@@ -112,8 +113,44 @@ class DatasetDelta:
     def _rows(self, versions: Mapping[str, range]) -> pa.RecordBatchReader:
         _require_ids(self._snapshot)
         names = (*self._snapshot.schema.names, ROW_ID, CREATED_AT_VERSION, UPDATED_AT_VERSION)
-        filter = bind_ranges(versions, self._snapshot.described.arrow)
-        return LanceScanner(self._snapshot, Scan(ScanOptions(names, filter))).to_reader()
+        return _scanner(self._snapshot, names, versions).to_reader()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """The numbers of rows that were inserted, updated and deleted between two versions."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def count_changes(older: Snapshot, newer: Snapshot) -> ChangeCounts:
+    """Count the changes between two versions of a line of history, with stable row ids.
+
+    Only ids and versions of rows are read, no columns.
+
+    Raises:
+        InvalidInputError: If the table has no stable row ids.
+        CorruptFileError: If row ids are damaged.
+    """
+    for snapshot in (older, newer):
+        _require_ids(snapshot)
+    begin, end = older.manifest.version, newer.manifest.version
+    during, before = _versions(begin + 1, end), _versions(0, begin)
+    updated = {CREATED_AT_VERSION: before, UPDATED_AT_VERSION: during}
+    return ChangeCounts(
+        _scanner(newer, (ROW_ID,), {CREATED_AT_VERSION: during}).count_rows(),
+        _scanner(newer, (ROW_ID,), updated).count_rows(),
+        sum(map(len, deleted_row_ids(older, newer))),
+    )
+
+
+def _scanner(
+    snapshot: Snapshot, names: tuple[str, ...], versions: Mapping[str, range]
+) -> LanceScanner:
+    filter = bind_ranges(versions, snapshot.described.arrow)
+    return LanceScanner(snapshot, Scan(ScanOptions(names, filter)))
 
 
 def _versions(first: int, last: int) -> range:

@@ -11,9 +11,9 @@ Statistics of the values are computed by `pilum.spark.analyze`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,22 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.pictures.page_map import Box, ColumnPages, PageMap, encoding_of
+from pilum.pictures.words import size_text
+from pilum.storage.base import Source
 from pilum.storage.open import Location, open_store
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.align import align, new_schema
 
-__all__ = ["DataStatistics", "Explanation", "FieldStatistics", "LanceStats", "explain"]
+__all__ = [
+    "DataStatistics",
+    "Explanation",
+    "FieldStatistics",
+    "LanceStats",
+    "explain",
+    "explain_file",
+]
 
 _NO_OPTIONS = EncodingOptions()
 _HEAD = ("column", "rows", "pages", "stored", "raw", "ratio", "layout", "encoding")
@@ -65,6 +75,18 @@ class Explanation:
         """Return a table with one row per page and all known facts, including `stored_bytes`."""
         return pa.Table.from_pylist([_row(page) for page in self.pages], _ARROW)
 
+    def picture(self, title: str = "pages") -> PageMap:
+        """Return the pages to scale, to be drawn by `pilum pages` and in notebooks."""
+        columns: dict[str, list[PageExplanation]] = {}
+        for page in self.pages:
+            columns.setdefault(page.column, []).append(page)
+        return PageMap(title, [_drawn(name, pages) for name, pages in columns.items()])
+
+    def _repr_html_(self) -> str:
+        from pilum.pictures.page_map_svg import page_map_svg
+
+        return page_map_svg(self.picture(), has_ground=False)
+
 
 def explain(
     source: DatasetBase | Location | pa.Table | pa.RecordBatch,
@@ -72,6 +94,7 @@ def explain(
     *,
     data_storage_version: str | None = None,
     encoding_options: EncodingOptions = _NO_OPTIONS,
+    fragment_ids: Collection[int] | None = None,
 ) -> Explanation:
     """Report the layout, encodings and size of each column and page.
 
@@ -83,12 +106,15 @@ def explain(
         columns: Names or dotted paths; all if None.
         data_storage_version: File version for rows in memory.
         encoding_options: Encoding preferences for rows in memory.
+        fragment_ids: For open tables: only these fragments; all if None.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
         DatasetNotFoundError: If nothing exists at the path.
         InvalidInputError: If any other argument is invalid.
     """
+    if fragment_ids is not None and not isinstance(source, DatasetBase):
+        raise InvalidInputError("fragment_ids: pass an open table")
     if isinstance(source, pa.Table | pa.RecordBatch):
         asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
         version = asked or default_version(Schema.from_arrow(source.schema), has_sidecars=True)
@@ -99,12 +125,22 @@ def explain(
             "stored"
         )
     if isinstance(source, DatasetBase):
-        return Explanation(tuple(_of_table(source.snapshot, columns)))
+        return Explanation(tuple(_of_table(source.snapshot, columns, fragment_ids)))
     if not isinstance(source, str | os.PathLike):
         raise InvalidInputError(f"expected a table, a path or rows of pyarrow, found {source!r}")
     if (path := Path(source).expanduser()).is_file():
-        return Explanation(tuple(_of_file(path, columns)))
-    return Explanation(tuple(_of_table(Snapshot.latest(open_table(source)), columns)))
+        return explain_file(open_store(path.parent).source(path.name), columns)
+    snapshot = Snapshot.latest(open_table(source))
+    return Explanation(tuple(_of_table(snapshot, columns)))
+
+
+def explain_file(source: Source, columns: Sequence[str] | None = None) -> Explanation:
+    """Report the layout, encodings and size of each column and page of one data file."""
+    reader = open_file(source)
+    part = FilePart(reader, reader.field_columns())
+    fields = _chosen(reader.schema, columns).fields
+    pages = (field_reader(field, [part], reader.num_rows).explain() for field in fields)
+    return Explanation(tuple(chain.from_iterable(pages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +201,7 @@ class LanceStats:
         schema = self._snapshot.schema
         ids = {schema.path(field.id): field.id for field in schema.walk()}
         sizes = dict.fromkeys(ids, 0)
-        for page in _of_table(self._snapshot, None):
+        for page in _of_table(self._snapshot):
             sizes[page.column] += page.stored_bytes
         return DataStatistics([FieldStatistics(ids[path], size) for path, size in sizes.items()])
 
@@ -186,19 +222,18 @@ class LanceStats:
         return index_statistics(self._snapshot, index_name)
 
 
-def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
+def _of_table(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    fragment_ids: Collection[int] | None = None,
+) -> Iterator[PageExplanation]:
     schema = _chosen(snapshot.schema, columns)
     for fragment in snapshot.manifest.fragments:
+        if fragment_ids is not None and fragment.id not in fragment_ids:
+            continue
         reader = snapshot.reader(fragment)
         for field in schema.fields:
             yield from reader.field(field).explain()
-
-
-def _of_file(path: Path, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
-    reader = open_file(open_store(path.parent).source(path.name))
-    part = FilePart(reader, reader.field_columns())
-    for field in _chosen(reader.schema, columns).fields:
-        yield from field_reader(field, [part], reader.num_rows).explain()
 
 
 def _of_rows(
@@ -232,18 +267,41 @@ def _alike(page: PageExplanation) -> tuple[str, str, str, bool]:
     return page.column, page.layout, page.encoding, bool(page.dictionary)
 
 
+def _drawn(name: str, pages: Sequence[PageExplanation]) -> ColumnPages:
+    boxes = [
+        Box(
+            page.first_row,
+            page.num_rows,
+            page.stored_bytes,
+            encoding_of(page.layout, page.encoding, page.dictionary),
+            _words(page),
+        )
+        for page in pages
+    ]
+    return ColumnPages(name, pages[0].type, boxes, _raw_bytes(pages))
+
+
+def _words(page: PageExplanation) -> str:
+    dictionary = f", dictionary of {page.dictionary}" if page.dictionary else ""
+    return f"{page.layout}, {page.encoding}{dictionary}"
+
+
+def _raw_bytes(pages: Sequence[PageExplanation]) -> int | None:
+    sizes = [page.raw_bytes for page in pages if page.raw_bytes is not None]
+    return sum(sizes) if len(sizes) == len(pages) else None
+
+
 def _line(pages: list[PageExplanation]) -> tuple[str, ...]:
     stored = sum(page.stored_bytes for page in pages)
-    sizes = [page.raw_bytes for page in pages if page.raw_bytes is not None]
-    raw = sum(sizes) if len(sizes) == len(pages) else None
+    raw = _raw_bytes(pages)
     first = pages[0]
     dictionary = f", dictionary of {first.dictionary}" if first.dictionary else ""
     return (
         first.column,
         f"{sum(page.num_rows for page in pages):,}",
         f"{len(pages):,}",
-        _size(stored),
-        _size(raw),
+        size_text(stored),
+        "" if raw is None else size_text(raw),
         f"{raw / stored:.2f}" if raw and stored else "",
         first.layout,
         first.encoding + dictionary,
@@ -253,16 +311,8 @@ def _line(pages: list[PageExplanation]) -> tuple[str, ...]:
 def _reasons(page: PageExplanation) -> Iterator[str]:
     for candidate in page.candidates:
         note = f" ({candidate.note})" if candidate.note else ""
-        yield f"    {candidate.encoding} {_size(candidate.size_bytes)}".rstrip() + note
-
-
-def _size(size_bytes: int | None) -> str:
-    if size_bytes is None:
-        return ""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.1f} {name}"
-    return f"{size_bytes} B"
+        size = "" if candidate.size_bytes is None else f" {size_text(candidate.size_bytes)}"
+        yield f"    {candidate.encoding}{size}{note}"
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -43,11 +43,13 @@ def test_a_table_is_shown_checked_and_kept_up(
 ) -> None:
     assert main(["info", table]) == 0
     assert "rows       10\n" in capsys.readouterr().out
-    assert main(["compact", table]) == 0
+    assert main(["compact", table, "--dry-run"]) == 0
+    assert "would rewrite 2 fragments" in capsys.readouterr().out
+    assert main(["compact", table, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["fragments_removed"] == 2
     assert main(["versions", table]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4
-    assert main(["cleanup", table, "--older-than-days", "0"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert main(["cleanup", table, "--older-than-days", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["old_versions"] == 3
     assert main(["verify", table, "--deep"]) == 0
     next(Path(table, "data").iterdir()).unlink()
@@ -110,7 +112,10 @@ def test_words_of_a_merge_are_checked_without_spark(
 def test_a_process_that_is_asked_to_end_may_be_started_again(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pilum.cli.tables.info", lambda given: signal.raise_signal(signal.SIGTERM))
+    def end(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("pilum.cli.tables.summary_of", end)
     assert main(["info", table]) == Exit.AGAIN
 
 

@@ -195,11 +195,13 @@ class Update(RemovesRows):
                 "deleted"
             )
         changed = _with_files(fragment, image)
+        rows = self.changed_rows(fragment)
+        return changed if rows is None else with_changed_rows(changed, rows, version)
+
+    def changed_rows(self, fragment: Fragment) -> NDArray[np.int64] | None:
+        """Return the physical rows of a fragment that changed in place; None if not recorded."""
         offsets = self.offsets.get(fragment.id)
-        if offsets is None:  # the changed rows are unknown
-            return changed
-        rows = _rows_of(offsets, fragment)
-        return with_changed_rows(changed, rows, version)
+        return None if offsets is None else _rows_of(offsets, fragment)
 
 
 def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:

@@ -1,0 +1,77 @@
+"""All commands, in the order and groups of `pilum --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from pilum.cli import history, indices, pages, rows, tables, transfer, upkeep
+from pilum.cli.job import job
+
+__all__ = ["app"]
+
+_Commands = dict[str, Callable[..., Any]]
+
+_LOOK: _Commands = {
+    "ls": tables.ls,
+    "info": tables.info,
+    "schema": tables.schema,
+    "show": rows.show,
+    "stats": tables.stats,
+    "files": tables.files,
+    "du": tables.du,
+    "pages": pages.pages,
+    "explain": pages.explain_query,
+    "versions": history.versions,
+    "diff": history.diff,
+    "bench": transfer.bench,
+}
+_ROWS: _Commands = {
+    "cat": rows.cat,
+    "tail": rows.tail,
+    "sql": rows.sql,
+    "convert": transfer.convert,
+}
+_UPKEEP: _Commands = {
+    "verify": upkeep.verify,
+    "repair": upkeep.repair,
+    "compact": upkeep.compact,
+    "cleanup": upkeep.cleanup,
+}
+_INDEX: _Commands = {
+    "list": indices.list_all,
+    "create": indices.create,
+    "optimize": indices.optimize,
+    "drop": indices.drop,
+    "show": indices.show,
+    "recall": indices.recall,
+}
+_GROUPS: dict[str, _Commands] = {
+    "Look": _LOOK,
+    "Rows": _ROWS,
+    "Maintain": _UPKEEP,
+    "Spark": {"job": job},
+}
+
+
+def _new(text: str, completion: bool = False) -> typer.Typer:
+    return typer.Typer(
+        help=text, no_args_is_help=True, add_completion=completion, pretty_exceptions_enable=False
+    )
+
+
+def _app() -> typer.Typer:
+    found = _new("Look into Lance tables, and maintain them.", completion=True)
+    for group, commands in _GROUPS.items():
+        for name, command in commands.items():
+            found.command(name, rich_help_panel=group)(command)
+    index = _new("List, create, optimize, drop, show and measure indices.")
+    for name, command in _INDEX.items():
+        index.command(name)(command)
+    found.add_typer(index, name="index", rich_help_panel="Maintain")
+    return found
+
+
+app = _app()

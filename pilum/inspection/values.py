@@ -1,0 +1,43 @@
+"""Values of tables in the types of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["json_lines", "plain"]
+
+
+def json_lines(batch: pa.RecordBatch) -> bytes:
+    """Return the rows of a batch as one JSON object per line, in UTF-8."""
+    rows = (json.dumps(plain(row), ensure_ascii=False) for row in batch.to_pylist())
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the types of JSON; bytes as hexadecimal digits, NaN as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | range | np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return str(value)
+    return value if value is None or isinstance(value, str | int) else str(value)
