@@ -244,6 +244,6 @@ def _described(dataset: LanceDataset, name: str) -> IndexDescription:
 
 def _require_possible(dataset: LanceDataset, name: str, column: str, replace: bool) -> None:
     """Raise the error of a creation that is certain to fail."""
-    dataset.lance_schema.project([column])
+    dataset.lance_schema.stored.project([column])
     if not replace and any(one.name == name for one in dataset.describe_indices()):
         raise IndexAlreadyExistsError(f"{dataset.uri}: there is an index {name!r} already")

@@ -82,7 +82,7 @@ def schema(
     if as_json:
         print_json({"fields": fields, "metadata": dataset.schema_metadata})
         return Exit.DONE
-    parents = dataset.lance_schema
+    parents = dataset.lance_schema.stored
     rows = []
     for one in fields:
         depth, field = 0, parents.find(one.id)  # type: ignore[arg-type]
@@ -158,7 +158,9 @@ def stats(
     dataset = opened(table, storage, version)
     names = [
         field.name
-        for field in dataset.lance_schema.project(columns or dataset.lance_schema.names).fields
+        for field in dataset.lance_schema.stored.project(
+            columns or dataset.lance_schema.stored.names
+        ).fields
         if not field.blob_version
     ]
     found = summarize(dataset.snapshot, names)

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pilum.arguments import require_count
 from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
-from pilum.format.schema import Schema
+from pilum.schema import LanceSchema
 from pilum.storage.base import IOStats, Store
 from pilum.storage.local import durable_at_commit, without_pending
 from pilum.storage.open import Location
@@ -50,7 +50,7 @@ from pilum.table.versions.commit_handler import (
 from pilum.table.versions.history import Line, uri_of_line
 
 __all__ = [
-    "COMMIT_MESSAGE",
+    "LANCE_COMMIT_MESSAGE_KEY",
     "DatasetBase",
     "Retries",
     "commit_change",
@@ -60,6 +60,7 @@ __all__ = [
     "pinned_by",
     "properties_of",
     "publish",
+    "session_of",
     "snapshot_of_job",
     "store_of",
 ]
@@ -78,11 +79,20 @@ class DatasetBase:
         self,
         uri: Location,
         version: Reference | None = None,
-        *,
-        storage_options: Mapping[str, str] | None = None,
-        session: Session | None = None,
+        block_size: int | None = None,
+        index_cache_size: int | None = None,
+        metadata_cache_size: int | None = None,
         commit_lock: CommitLock | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        serialized_manifest: bytes | None = None,
+        default_scan_options: Mapping[str, Any] | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_size_bytes: int | None = None,
+        read_params: Mapping[str, Any] | None = None,
+        session: Session | None = None,
+        *,
         commit_handler: CommitHandler | None = None,
+        storage_options_provider: None = None,
     ) -> None:
         """Open a table.
 
@@ -90,10 +100,19 @@ class DatasetBase:
             uri: Location of the table.
             version: Number of the version, name of a tag, or `(branch, number)`, where None means
                 the main branch or the newest version; None for the latest.
-            storage_options: Options of the object store.
-            session: Session whose caches are used; None for the caches of the process.
+            block_size: Accepted for compatibility; has no effect.
+            index_cache_size: Accepted for compatibility; has no effect.
+            metadata_cache_size: Accepted for compatibility; has no effect.
             commit_lock: As in `pilum.write_dataset`, for commits of this dataset.
+            storage_options: Options of the object store.
+            serialized_manifest: Accepted for compatibility; has no effect.
+            default_scan_options: Default arguments of `scanner` for all scans.
+            metadata_cache_size_bytes: As in `pilum.dataset`.
+            index_cache_size_bytes: As in `pilum.dataset`.
+            read_params: Accepted for compatibility; has no effect.
+            session: Session whose caches are used; None for the caches of the process.
             commit_handler: As in `pilum.write_dataset`, for commits of this dataset.
+            storage_options_provider: Must be None; older releases of the reference have it.
 
         Raises:
             DatasetNotFoundError: If no table exists there.
@@ -103,6 +122,12 @@ class DatasetBase:
             UnsupportedFormatError: If the location or the table needs a feature that is not
                 supported.
         """
+        del block_size, index_cache_size, metadata_cache_size, serialized_manifest, read_params
+        if storage_options_provider is not None:
+            raise InvalidInputError("storage_options_provider: pass storage_options")
+        session = session_of(session, index_cache_size_bytes, metadata_cache_size_bytes)
+        if default_scan_options:
+            self._scan_defaults = dict(default_scan_options)
         self._uri = os.fspath(uri)
         self._storage_options = dict(storage_options or {})
         store = open_table(
@@ -169,9 +194,14 @@ class DatasetBase:
         return given_schema(self._snapshot.schema.arrow)
 
     @property
-    def lance_schema(self) -> Schema:
+    def lance_schema(self) -> LanceSchema:
         """The schema of the table with its field ids."""
-        return self._snapshot.schema
+        return LanceSchema(self._snapshot.schema)
+
+    @property
+    def _ds(self) -> Self:
+        """The dataset itself; other packages expect an inner object of this name."""
+        return self
 
     @property
     def max_field_id(self) -> int:
@@ -237,6 +267,17 @@ class DatasetBase:
         return _reopen, (type(self), self._uri, version, self._storage_options, given, defaults)
 
 
+def session_of(
+    session: Session | None, index_bytes: int | None, metadata_bytes: int | None
+) -> Session | None:
+    """Return the session of a dataset, which is a new one if sizes of its caches are given."""
+    if index_bytes is None and metadata_bytes is None:
+        return session
+    if session is not None:
+        raise InvalidInputError("pass a session or the sizes of its caches, not both")
+    return Session(index_bytes, metadata_bytes)
+
+
 def store_of(
     uri: Location | DatasetBase,
     storage_options: Mapping[str, str] | None,
@@ -290,7 +331,8 @@ def _reopen(
     return found
 
 
-COMMIT_MESSAGE = "__lance_commit_message"
+LANCE_COMMIT_MESSAGE_KEY = "__lance_commit_message"
+"""The property of a transaction that has the message of its commit."""
 _MAX_PAUSE = 8
 """Maximum length of a pause, as a multiple of the time of an attempt."""
 
@@ -305,7 +347,7 @@ def properties_of(
     if idempotency_key is not None:
         found[JOB_PROPERTY] = Job(idempotency_key).property()
     if commit_message is not None:
-        found[COMMIT_MESSAGE] = commit_message
+        found[LANCE_COMMIT_MESSAGE_KEY] = commit_message
     if not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise InvalidInputError(f"transaction properties and message must be texts, found {found}")
     return found

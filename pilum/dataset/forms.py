@@ -25,6 +25,7 @@ from pilum.dataset.operations import LanceOperation
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit, map_update
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
+from pilum.schema import LanceSchema
 from pilum.table.commit import transaction
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.clone import Clone
@@ -170,19 +171,19 @@ def _many(kind: Kind) -> Kind:
 
 
 def _schema(name: str, schema: Any) -> Schema:
-    if isinstance(schema, Schema):
-        return schema
+    if isinstance(schema, LanceSchema):
+        return schema.stored
     if isinstance(schema, pa.Schema):
         return new_schema(schema)
     raise InvalidInputError(f"{name}: expected a pyarrow.Schema, found {schema!r}")
 
 
 def _schema_with_ids(name: str, schema: Any) -> Schema:
-    if not isinstance(schema, Schema):
+    if not isinstance(schema, LanceSchema):
         raise InvalidInputError(
             f"{name}: expected one with field ids, as `lance_schema` is, found {schema!r}"
         )
-    return schema
+    return schema.stored
 
 
 def _mode(name: str, mode: Any) -> UpdateMode:
@@ -249,8 +250,8 @@ NUMBERS = _many(NUMBER)
 VERSION = Kind(lambda name, value: require_count(name, value, 1))
 OFFSETS = Kind(lambda _, offsets: dict(offsets or {}), lambda offsets: dict(offsets) or None)
 MODE = Kind(_mode, lambda mode: mode.value)
-SCHEMA = Kind(_schema)
-SCHEMA_WITH_IDS = Kind(_schema_with_ids)
+SCHEMA = Kind(_schema, LanceSchema)
+SCHEMA_WITH_IDS = Kind(_schema_with_ids, LanceSchema)
 MAP_UPDATE = Kind(
     lambda name, update: None if update is None else _map_update(name, update),
     lambda update: None if update is None else _map_update_form(update),

@@ -21,12 +21,14 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentErr
 from pilum.expressions import bind
 from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.rows import addresses_in
+from pilum.progress import FragmentWriteProgress
 from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema
+from pilum.table.read.session import Session
 from pilum.table.read.take import physical_rows, take_addresses
 from pilum.table.write.align import adopted_file
 
@@ -60,6 +62,11 @@ class LanceFragment(FragmentColumns):
     def fragment_id(self) -> int:
         """The id of the fragment, unique in the table."""
         return self._fragment.id
+
+    @property
+    def _ds(self) -> DatasetBase:
+        """The dataset; other packages expect it by this name."""
+        return self._dataset
 
     @property
     def metadata(self) -> FragmentMetadata:
@@ -150,6 +157,9 @@ class LanceFragment(FragmentColumns):
         mode: str = "append",
         data_storage_version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
+        progress: FragmentWriteProgress | None = None,
+        session: Session | None = None,
+        use_legacy_format: bool | None = None,
     ) -> FragmentMetadata:
         """Write rows as one fragment of any size, without committing it.
 
@@ -163,6 +173,9 @@ class LanceFragment(FragmentColumns):
                 to the columns.
             data_storage_version: File version; None for that of the table.
             storage_options: Options of the object store.
+            progress: Is called at the beginning and the end of the fragment.
+            session: Has no effect: a write fills no cache.
+            use_legacy_format: True is the same as `data_storage_version="0.1"`.
 
         Raises:
             SchemaMismatchError: If the data does not fit the table that it is appended to.
@@ -178,6 +191,8 @@ class LanceFragment(FragmentColumns):
             max_rows_per_group=max_rows_per_group or 1024,
             data_storage_version=data_storage_version,
             storage_options=storage_options,
+            progress=progress,
+            use_legacy_format=use_legacy_format,
         )
         if len(made) != 1:
             raise InvalidInputError("a fragment has at least one row")
@@ -372,6 +387,7 @@ def write_fragments(
         enable_stable_row_ids: Has no effect: rows get their ids when the fragments are committed,
             depending on the table.
         initial_bases: Base paths of a table that does not exist yet.
+        session: Has no effect: a write fills no cache.
 
     Raises:
         SchemaMismatchError: If the data does not fit the table that it is appended to.

@@ -19,7 +19,7 @@ from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.projection import computed
 from pilum.dataset.udf import BatchUDF, Computation, Function
 from pilum.errors import InvalidInputError
-from pilum.format.schema import Schema
+from pilum.schema import LanceSchema
 from pilum.table.changes.add_columns import add_columns
 from pilum.table.changes.join import Spool
 from pilum.table.changes.joined_columns import Join, updated_columns
@@ -42,7 +42,7 @@ class FragmentColumns:
         columns: list[str] | None = None,
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
-    ) -> tuple[FragmentMetadata, Schema]:
+    ) -> tuple[FragmentMetadata, LanceSchema]:
         """Write new columns for this fragment.
 
         The table does not change until `LanceOperation.Merge` is committed.
@@ -85,7 +85,7 @@ class FragmentColumns:
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
-    ) -> tuple[FragmentMetadata, Schema]:
+    ) -> tuple[FragmentMetadata, LanceSchema]:
         """Write new columns by joining data on a key column (a left join).
 
         The table does not change until `LanceOperation.Merge` is committed; see
@@ -183,10 +183,10 @@ class FragmentColumns:
 
     def _with_columns(
         self, columns: pa.Schema, batches: Iterable[pa.RecordBatch]
-    ) -> tuple[FragmentMetadata, Schema]:
+    ) -> tuple[FragmentMetadata, LanceSchema]:
         return _grown(add_columns(self._snapshot, columns, batches, self._fragment))
 
 
-def _grown(merge: Merge) -> tuple[FragmentMetadata, Schema]:
+def _grown(merge: Merge) -> tuple[FragmentMetadata, LanceSchema]:
     (fragment,) = merge.fragments
-    return FragmentMetadata.from_table(fragment), merge.schema
+    return FragmentMetadata.from_table(fragment), LanceSchema(merge.schema)

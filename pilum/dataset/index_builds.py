@@ -26,7 +26,7 @@ from pyroaring import BitMap
 
 from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase, commit_operation
-from pilum.dataset.index_forms import IndexConfig, IndexProgress
+from pilum.dataset.index_forms import IndexConfig
 from pilum.dataset.index_forms import IndexSegment as SegmentFolder
 from pilum.dataset.metadata import Index, IndexFile
 from pilum.dataset.staged_vectors import fragments_of_files, load_sorted, rows_of_files
@@ -47,7 +47,7 @@ from pilum.index.registry import index_type
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType, details_of
 from pilum.index.vector.vectors import vector_column
-from pilum.progress import progress
+from pilum.progress import IndexProgress, progress
 from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED

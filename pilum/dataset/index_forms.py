@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from pyroaring import BitMap
 
@@ -21,7 +21,6 @@ __all__ = [
     "IndexDescription",
     "IndexFileVersion",
     "IndexInformation",
-    "IndexProgress",
     "IndexSegment",
     "IndexSegmentDescription",
     "SupportedDistributedIndices",
@@ -62,32 +61,6 @@ class SupportedDistributedIndices(StrEnum):
     IVF_PQ = "IVF_PQ"
     IVF_SQ = "IVF_SQ"
     VECTOR = "VECTOR"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """One message about the progress of a build.
-
-    Attributes:
-        event: "start", "progress" or "complete".
-        stage: Name of the stage.
-        completed: Units of work that are done; None if unknown.
-        total: Units of work of the stage; None if unknown.
-        unit: Unit of work, such as "rows".
-    """
-
-    event: Literal["start", "progress", "complete"]
-    stage: str
-    completed: int | None = None
-    total: int | None = None
-    unit: str = ""
-
-    @property
-    def fraction(self) -> float | None:
-        """The share of the work that is done; None if unknown."""
-        if self.completed is None or not self.total:
-            return None
-        return min(self.completed / self.total, 1.0)
 
 
 @dataclass(frozen=True)

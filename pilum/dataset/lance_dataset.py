@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from pilum.arguments import require_known, with_keywords
-from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
+from pilum.dataset.base import DatasetBase, options_of, pinned_by, session_of, store_of
 from pilum.dataset.columns import ColumnChanges
 from pilum.dataset.indices import Indices
 from pilum.dataset.reading import Reading
@@ -47,6 +47,8 @@ class LanceDataset(
     `insert`, `delete`, `update`, `merge_insert` and the methods that change columns move it to a
     newer version. It is pickled as its location and version, and can be exported to other libraries
     as an Arrow stream.
+
+    A location is a local path or the URI of a folder in an object store; see `dataset`.
     """
 
 
@@ -69,7 +71,8 @@ def dataset(
     """Open a table.
 
     Args:
-        uri: A local path or a `file://` URI.
+        uri: A local path, or the URI of a folder: `file://`, `s3://`, `gs://`, `az://` or
+            `memory://`; the guide of object stores lists the options of each.
         version: Number of the version, name of a tag, or `(branch, number)`, where None means the
             main branch or the newest version; None for the latest.
         asof: Open the newest version at this point in time, instead of `version`. Local time unless
@@ -94,28 +97,27 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs a feature that is not supported.
         InvalidInputError: If an argument is invalid.
     """
-    del block_size, index_cache_size, read_params
-    if metadata_cache_size_bytes is not None or index_cache_size_bytes is not None:
-        if session is not None:
-            raise InvalidInputError("pass a session or the sizes of its caches, not both")
-        session = Session(index_cache_size_bytes, metadata_cache_size_bytes)
     if asof is None:
-        found = LanceDataset(
+        return LanceDataset(
             uri,
             version,
-            storage_options=storage_options,
-            session=session,
+            block_size=block_size,
+            index_cache_size=index_cache_size,
             commit_lock=commit_lock,
+            storage_options=storage_options,
+            default_scan_options=default_scan_options,
+            metadata_cache_size_bytes=metadata_cache_size_bytes,
+            index_cache_size_bytes=index_cache_size_bytes,
+            read_params=read_params,
+            session=session,
             commit_handler=commit_handler,
         )
-    elif version is not None:
+    if version is not None:
         raise InvalidInputError("pass a version or asof, not both")
-    else:
-        store = open_table(
-            uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
-        )
-        snapshot = Snapshot.as_of(store, moment(asof), session)
-        found = LanceDataset.pinned(uri, storage_options, snapshot)
+    session = session_of(session, index_cache_size_bytes, metadata_cache_size_bytes)
+    store = open_table(uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler)
+    snapshot = Snapshot.as_of(store, moment(asof), session)
+    found = LanceDataset.pinned(uri, storage_options, snapshot)
     if default_scan_options:
         found._scan_defaults = dict(default_scan_options)
     return found
@@ -129,8 +131,6 @@ class WriteKeywords(InsertKeywords, FragmentKeywords, total=False):
     blob_pack_file_size_threshold: int | None
     commit_lock: CommitLock | None
     commit_handler: CommitHandler | None
-    use_legacy_format: bool | None
-    session: Session | None
 
 
 @with_keywords(WriteKeywords, WRITE_DEFAULTS)
@@ -148,7 +148,8 @@ def write_dataset(
             DataFrame; a list of dicts; a dict of columns; an iterable of record batches; a
             LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. Streams are
             never held in memory as a whole.
-        uri: A local path or a `file://` URI.
+        uri: A local path, or the URI of a folder, as in `dataset`; or a dataset, which is then
+            continued.
         schema: Schema that the data is cast to. Required for an iterable that may be empty.
         mode: "create" requires that no table exists. "append" adds rows, and "overwrite" replaces
             schema and rows; both create the table if none exists.
@@ -178,6 +179,7 @@ def write_dataset(
         target_bases: Names or paths of base paths that data files are written to, in turn.
         target_all_bases: Whether data files are written, in turn, to the table's own folder and to
             all base paths.
+        progress: Is called at the beginning and the end of each new fragment.
         external_blob_mode: Whether blobs given by URI stay references or are read and stored.
         allow_external_blob_outside_bases: Whether references may point outside the table.
         blob_pack_file_size_threshold: Size at which a packed blob file is closed; 1 GiB if None.
@@ -193,6 +195,7 @@ def write_dataset(
             number their batches.
         use_legacy_format: True is the same as `data_storage_version="0.1"`.
         session: Session whose caches the dataset uses; None for the caches of the process.
+        storage_options_provider: Must be None; older releases of the reference have it.
 
     Returns:
         The dataset at the new version, or at the version that already contains the job.
@@ -206,10 +209,6 @@ def write_dataset(
         InvalidInputError: If any other argument is invalid.
     """
     require_known("write_dataset has", keywords, WriteKeywords.__annotations__)
-    if keywords.get("use_legacy_format"):
-        if keywords.get("data_storage_version") is not None:
-            raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")
-        keywords["data_storage_version"] = "0.1"
     wanted = Write.of(mode, keywords)
     if cleanup := keywords.get("auto_cleanup_options"):
         wanted = replace(wanted, config=auto_cleanup_settings(cleanup))

@@ -42,6 +42,15 @@ __all__ = [
 ]
 
 
+class _Path(str):
+    """A path that can also be called, as other packages do with that of a data file."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
 @dataclass
 class DataFile:
     """One data file of a fragment.
@@ -63,6 +72,9 @@ class DataFile:
     file_minor_version: int = 0
     file_size_bytes: int | None = None
     base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        self.path = _Path(self.path)
 
     def field_ids(self) -> list[int]:
         """Return the ids of the fields, as in `fields`."""

@@ -34,6 +34,7 @@ from pilum.index.vector.vectors import matrix, vector_column
 from pilum.storage.open import open_object
 
 __all__ = [
+    "PARTITION_COLUMN",
     "fragments_of_files",
     "load_sorted",
     "rows_of_files",
@@ -41,7 +42,9 @@ __all__ = [
     "write_transformed",
 ]
 
-_ROW, _PARTITION = "_rowid", "__ivf_part_id"
+PARTITION_COLUMN = "__ivf_part_id"
+"""The column of the partitions of rows."""
+_ROW, _PARTITION = "_rowid", PARTITION_COLUMN
 _LOSS, _FRAGMENTS = "_loss", "_fragments"
 _BATCH_ROWS = 65536
 _LIMIT_BYTES = 256 << 20

@@ -22,11 +22,13 @@ from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
 from pilum.dataset.base import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import to_reader
+from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.progress import FragmentWriteProgress
 from pilum.storage.base import Store
 from pilum.storage.local import durable_at_commit
 from pilum.table.changes.add_columns import require_not_legacy
@@ -40,6 +42,7 @@ from pilum.table.commit.transaction import Transaction
 from pilum.table.model.base_paths import BasePath, with_new_bases
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.names import NamingScheme
+from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align, new_schema
 from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
@@ -77,6 +80,7 @@ class FileKeywords(TypedDict, total=False):
     encoding_options: EncodingOptions
     target_bases: Iterable[str] | None
     target_all_bases: bool | None
+    progress: FragmentWriteProgress | None
 
 
 class InsertKeywords(FileKeywords, total=False):
@@ -94,6 +98,9 @@ class FragmentKeywords(FileKeywords, total=False):
     data_storage_version: str | None
     storage_options: Mapping[str, str] | None
     enable_stable_row_ids: bool
+    use_legacy_format: bool | None
+    session: Session | None
+    storage_options_provider: None
     initial_bases: Iterable[DatasetBasePath] | None
     external_blob_mode: Literal["reference", "ingest"]
     allow_external_blob_outside_bases: bool
@@ -164,11 +171,13 @@ class Write:
             raise InvalidInputError(f"target_bases: expected a list of names, found {targets!r}")
         if targets and given("target_all_bases"):
             raise InvalidInputError("pass target_bases or target_all_bases, not both")
+        if given("storage_options_provider") is not None:
+            raise InvalidInputError("storage_options_provider: pass storage_options")
         job, bases = given("idempotency_key"), given("initial_bases")
         return cls(
             mode,
             _file_options(given),
-            given("data_storage_version"),
+            _version(given),
             schema_mode,
             _ingests(given("external_blob_mode"), given("allow_external_blob_outside_bases")),
             job,
@@ -196,6 +205,15 @@ class Write:
         return chosen_targets(store, bases, self.target_bases)
 
 
+def _version(given: Callable[[str], Any]) -> str | None:
+    version: str | None = given("data_storage_version")
+    if not given("use_legacy_format"):
+        return version
+    if version is not None:
+        raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")
+    return str(FileVersion.LEGACY)
+
+
 def _file_options(given: Callable[[str], Any]) -> WriteOptions:
     layout = FileOptions(
         given("data_cache_bytes"),
@@ -210,7 +228,27 @@ def _file_options(given: Callable[[str], Any]) -> WriteOptions:
         layout=layout,
         pack_bytes=given("blob_pack_file_size_threshold") or _OPTIONS.pack_bytes,
         allow_uris=given("allow_external_blob_outside_bases"),
+        observer=_Observer.of(given("progress")),
     )
+
+
+@dataclass(frozen=True)
+class _Observer:
+    """Passes the fragments of a write to an object of the caller."""
+
+    progress: FragmentWriteProgress
+
+    @classmethod
+    def of(cls, progress: Any) -> _Observer | None:
+        if not isinstance(progress, FragmentWriteProgress | None):
+            raise InvalidInputError(f"progress: expected a FragmentWriteProgress, got {progress!r}")
+        return None if progress is None else cls(progress)
+
+    def begin(self, fragment: Fragment) -> None:
+        self.progress.begin(FragmentMetadata.from_table(fragment))
+
+    def complete(self, fragment: Fragment) -> None:
+        self.progress.complete(FragmentMetadata.from_table(fragment))
 
 
 def _ingests(external: Any, allows_uris: Any) -> bool:

@@ -81,6 +81,7 @@ class Writing(DatasetBase):
         commit_timeout: timedelta | None = _TIMEOUT,
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
+        storage_options_provider: None = None,
     ) -> Self:
         """Commit fragments that `write_fragments` wrote, as one new version.
 
@@ -106,6 +107,7 @@ class Writing(DatasetBase):
                 for no limit.
             commit_handler: As in `pilum.write_dataset`.
             idempotency_key: As in `pilum.write_dataset`. Files of a repeated job are kept.
+            storage_options_provider: Must be None; older releases of the reference have it.
 
         Returns:
             The dataset at the new version, or at the version that already contains the job.
@@ -117,6 +119,8 @@ class Writing(DatasetBase):
             InvalidInputError: If an argument is invalid.
         """
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
+        if storage_options_provider is not None:
+            raise InvalidInputError("storage_options_provider: pass storage_options")
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties, idempotency_key)

@@ -171,6 +171,11 @@ class Field:
         return bool(self.metadata) and _key_position(self.metadata) is not None
 
     @property
+    def key_position(self) -> int | None:
+        """The place in the primary key; 0 if unspecified, None if it is not part of the key."""
+        return _key_position(self.metadata) if self.metadata else None
+
+    @property
     def item(self) -> Field:
         """The item field of a list or map."""
         return self.children[0]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pilum.dataset.base import COMMIT_MESSAGE
+from pilum.dataset.base import LANCE_COMMIT_MESSAGE_KEY
 from pilum.dataset.delta import count_changes
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.errors import InvalidInputError, NotFoundError, PilumError
@@ -169,7 +169,7 @@ def _change(
         now.version,
         now.timestamp,
         "" if committed is None else committed.operation.arm,
-        "" if committed is None else committed.properties.get(COMMIT_MESSAGE, ""),
+        "" if committed is None else committed.properties.get(LANCE_COMMIT_MESSAGE_KEY, ""),
         now.num_rows,
         (),
         _difference(before, now, committed) if is_known else None,

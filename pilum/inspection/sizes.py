@@ -109,7 +109,7 @@ def sizes_of(dataset: LanceDataset) -> TableSizes:
 
 def files_of(dataset: LanceDataset) -> Iterator[FileFacts]:
     """Yield the data files and deletion files of the pinned version, by fragment."""
-    schema = dataset.lance_schema
+    schema = dataset.lance_schema.stored
     for fragment in dataset.snapshot.manifest.fragments:
         for file in fragment.files:
             fields = (schema.find(one) for one in file.fields)

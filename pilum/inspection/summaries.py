@@ -84,7 +84,7 @@ def summary_of(dataset: LanceDataset) -> TableSummary:
 
 def columns_of(dataset: LanceDataset) -> list[ColumnFacts]:
     """Return the fields of the schema, each after its parent."""
-    schema = dataset.lance_schema
+    schema = dataset.lance_schema.stored
     return [
         ColumnFacts(
             int(field.id),

@@ -44,9 +44,11 @@ __all__ = [
     "Sink",
     "Source",
     "Store",
+    "bytes_read_counter",
     "entries_below",
     "finish_new",
     "gather",
+    "iops_counter",
     "prefetch",
     "run_all",
     "run_plan",
@@ -444,12 +446,16 @@ class IoCounter:
         with self._lock:
             self._read_iops += num_requests
             self._read_bytes += num_bytes
+        if self is not _process:
+            _process.count_read(num_bytes, num_requests)
 
     def count_write(self, num_bytes: int) -> None:
         """Count one write request."""
         with self._lock:
             self._write_iops += 1
             self._written_bytes += num_bytes
+        if self is not _process:
+            _process.count_write(num_bytes)
 
     def snapshot(self) -> IOStats:
         """Return the counts since the last `take`."""
@@ -492,3 +498,15 @@ class _Counters:
 
 
 _counters = _Counters()
+_process = IoCounter()
+"""Counts what all others count, from the start of the process."""
+
+
+def iops_counter() -> int:
+    """Return the number of read requests of this process, to local files and object stores."""
+    return _process.snapshot().read_iops
+
+
+def bytes_read_counter() -> int:
+    """Return the number of bytes that this process has read from files and object stores."""
+    return _process.snapshot().read_bytes

@@ -94,7 +94,7 @@ def test_files_of_one_name_in_two_bases(tmp_path: Path) -> None:
     clone.insert({"a": [2]})
     fragments = [fragment.metadata for fragment in clone.get_fragments()]
     own = Path(clone.uri, "data", fragments[1].files[0].path)
-    own.rename(own.with_name(fragments[0].files[0].path))
+    own.rename(own.with_name(str(fragments[0].files[0].path)))
     fragments[1].files[0].path = fragments[0].files[0].path
     operation = LanceOperation.Overwrite(clone.lance_schema, fragments)
     clone = LanceDataset.commit(clone, operation, read_version=2)

@@ -112,9 +112,9 @@ def test_a_primary_key_stays_what_it_is(tmp_path: Path) -> None:
         dataset.update_field_metadata({"id": {next(iter(KEY)): None}})
     dataset.alter_columns({"path": "id", "name": "key"})
     dataset.alter_columns({"path": "key", "data_type": pa.int32()})
-    assert dataset.lance_schema.field("key").is_key
+    assert dataset.lance_schema.stored.field("key").is_key
     dataset.drop_columns(["key"])
-    assert not any(field.is_key for field in dataset.lance_schema.fields)
+    assert not any(field.is_key for field in dataset.lance_schema.stored.fields)
 
 
 @pytest.mark.parametrize("value", ["maybe", "false", ""])
@@ -127,4 +127,4 @@ def test_a_key_must_be_told_plainly(tmp_path: Path, value: str) -> None:
         with pytest.raises(InvalidInputError, match="does not say whether it is in the key"):
             dataset.update_field_metadata({"id": {name: value}})
     dataset.update_field_metadata({"id": KEY})
-    assert dataset.lance_schema.field("id").is_key
+    assert dataset.lance_schema.stored.field("id").is_key

@@ -23,7 +23,8 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.index import registry
-from pilum.indices import IndexConfig, IndexProgress
+from pilum.indices import IndexConfig
+from pilum.progress import IndexProgress
 from pilum.table.indices.segments import open_segments
 
 

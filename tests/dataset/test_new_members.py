@@ -57,7 +57,7 @@ def test_members_come_from_functions_and_without_values(dataset: pilum.LanceData
         {"x": None, "t": {"u": 2, "v": None}},
         {"x": 5, "t": {"u": 4, "v": None}},
     ]
-    assert [field.id for field in dataset.lance_schema.walk()] == [0, 1, 2, 3, 4, 5]
+    assert [field.id for field in dataset.lance_schema.stored.walk()] == [0, 1, 2, 3, 4, 5]
     dataset.drop_columns(["s.t"])
     assert structs(dataset) == [ROWS[0], None, ROWS[2], ROWS[4]]
 

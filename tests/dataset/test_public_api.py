@@ -1,31 +1,48 @@
-"""Our public names and arguments are those of the reference, but for a list of differences."""
+"""Our public names and arguments are those of the reference, but for a list of differences.
+
+Every list of differences is compared exactly, so that a difference that is gone has to leave it.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
-from collections.abc import Callable
-from typing import Any
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import Enum
+from types import ModuleType
+from typing import Any, is_typeddict
 
 import pytest
+from arrow_types import reference_arrow
 
 import pilum
 import pilum.fragment
 
 lance: Any = pytest.importorskip("lance", reason="the reference is not installed")
+reference_arrow()
 
 # Ours only, and why.
 OWN_EXPORTS = {
     "EncodingOptions",  # the reference takes these from field metadata alone
+    "install_as_lance",
     "Explanation",
     "explain",  # there it is for plans of scans
 }
 OWN_PARAMETERS = {
     "buffer_alignment",  # of all that writes, as above
+    "condition",  # of clauses of merges
     "dry_run",  # of what deletes
     "commit_handler",  # there only for what it knows itself
     "encoding_options",
+    "file_name_prefix",  # of tasks of compactions
     "idempotency_key",
+    "memory_limit",
     "schema_mode",
+    "storage_options_provider",  # of older releases of the reference; always None
+    "target_bytes_per_fragment",
 }
 OWN_NAMES = {
     ("LanceDataset", "advance"),  # how chapters and floors above move one on
@@ -53,15 +70,51 @@ MISSING_EXPORTS = {
     *("CompactedSsTable", "ExecutionPlan", "LsmPointLookupPlanner", "LsmScanner"),
     *("LsmVectorSearchPlanner", "ShardSnapshot", "ShardWriter", "ShardingField", "ShardingSpec"),
     "evaluate_sharding_spec",
-    # Indices and search
-    *("FtsToken", "simd_info", "tokenize"),
     "FFILanceTableProvider",  # for queries by DataFusion
-    *("bytes_read_counter", "iops_counter"),  # here each dataset counts: `io_stats_snapshot`
-    "io",  # wrappers of the stores that its own library has
-    *("json_to_schema", "schema_to_json"),
-    "set_logger",  # nothing is logged here
-    "__version__",
+    "simd_info",  # the kernels do not report what they chose
 }
+# Modules of theirs that are not here, and why. None of their names is compared.
+MISSING_MODULES = {
+    "download",  # models of languages, from hosts on the internet
+    "mem_wal",  # writing to memory ahead of the table
+    "namespace",
+    "otel",  # counters of its own library
+    "sampler",
+    "torch",
+    "torch.async_dataset",
+    "torch.bench_utils",
+    "torch.data",
+    "torch.dist",
+    "torch.distance",
+    "torch.kmeans",
+}
+# Names of modules that are there: (module, name) -> why not.
+MISSING_IN_MODULES = {
+    ("dataset", "DatasetStats"),
+    ("dataset", "ExecuteResult"),
+    ("dataset", "MinHashQuery"),
+    ("dataset", "SqlQuery"),
+    ("dataset", "SqlQueryBuilder"),
+    ("dataset", "model_to_dict"),  # of dependencies
+    ("dataset", "normalize_transform"),  # of its functions for new columns
+    ("dataset", "serialize_row_addrs"),
+    ("dataset", "td_to_micros"),
+    *(("dependencies", name) for name in ("_LazyModule", "model_to_dict")),
+    *(("dependencies", f"_check_for_{name}") for name in ("hugging_face", "numpy", "pandas")),
+    *(("dependencies", f"_check_for_{name}") for name in ("polars", "pydantic", "torch")),
+    ("dependencies", "_is_pydantic_base_model"),
+    ("dependencies", "_is_pydantic_base_model_class"),
+    ("dependencies", "_validate_pydantic_list"),
+    ("fragment", "normalize_transform"),
+    ("indices.builder", "RESIDUAL_COLUMN"),  # residuals are never stored here
+    *(("indices.ivf", name) for name in ("LanceFileReader", "LanceFileWriter")),
+    *(("indices.pq", name) for name in ("LanceFileReader", "LanceFileWriter")),
+    ("query", "MinHashQuery"),
+    ("types", "model_to_dict"),
+    ("udf", "normalize_transform"),
+    ("util", "HNSW"),  # a graph without an index
+}
+
 _REFUSED = {  # of theirs, by themselves: they are there because pyarrow's classes have them
     "LanceScanner": ("from_batches", "from_dataset", "from_fragment", "take"),
     "LanceDataset": ("join", "partition_expression", "replace_schema"),
@@ -78,6 +131,51 @@ MISSING_NAMES = {
 DIFFERENCES = {
     ("dataset", "uri"): "required: there are no catalogs yet that could tell it",
     ("write_dataset", "uri"): "required: as above",
+    ("dataset.write_dataset", "uri"): "required: as above",
+    ("indices.builder.IndicesBuilder.assign_ivf_partitions", "accelerator"): "optional",
+    ("log.set_logger", "file_path"): "named after this package",
+    ("log.set_logger", "name"): "the logger of this package",
+}
+# Classes whose instances come out of other calls.
+MADE_BY_THE_LIBRARY = {
+    "BatchUDFCheckpoint",
+    "BlobArray",
+    "BulkCommitResult",
+    "CommitConflictError",
+    "Compaction",
+    "CompactionMetrics",
+    "CompactionPlan",
+    "CompactionTask",
+    "DatasetDelta",
+    "DeletionFile",
+    "FragmentSession",
+    "ImageArray",
+    "ImageScalar",
+    "ImageURIArray",
+    "IndexSegment",
+    "IndexSegmentDescription",
+    "LanceScanner",
+    "LanceSchema",
+    "LanceStats",
+    "RewriteResult",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+}
+# Parameters of theirs that are not here, by function; those of namespaces are left out.
+OF_NAMESPACES = {"namespace_client", "table_id", "namespace_client_managed_versioning"}
+_OF_BASES = {"base_store_params"}  # storage options of each base path
+MISSING_PARAMETERS: dict[str, set[str]] = {
+    **dict.fromkeys(("dataset", "write_dataset", "dataset.write_dataset"), _OF_BASES),
+    **dict.fromkeys(("write_fragments", "fragment.write_fragments"), _OF_BASES),
+    **{f"{module}LanceDataset": _OF_BASES for module in ("", "dataset.")},
+    **{f"{module}LanceDataset.commit": _OF_BASES for module in ("", "dataset.")},
+    **{f"{module}LanceDataset.commit_batch": _OF_BASES for module in ("", "dataset.")},
+    "FragmentMetadata": {"overlays"},
+    "fragment.FragmentMetadata": {"overlays"},
+    "Session": {"store_registry"},  # providers of stores in Rust
+    "file.LanceFileReader": {"_inner_reader"},  # of its extension module
+    "file.LanceFileWriter": {"_inner_writer"},
+    "fragment.LanceFragment": {"fragment"},
 }
 # All our scans take all of them; there, some scans lack some.
 SCAN_KEYWORDS = inspect.signature(lance.LanceDataset.scanner).parameters
@@ -157,8 +255,116 @@ def test_every_name_of_the_reference_is_there() -> None:
     assert missing == MISSING_NAMES
 
 
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    """The public modules of the reference that can be imported here, by their names in it."""
+    for info in pkgutil.walk_packages(lance.__path__, "lance."):
+        name = info.name.removeprefix("lance.")
+        if name.startswith(("_", "lance")) or name in {"conftest", *MISSING_MODULES}:
+            continue
+        with suppress(ImportError):  # of what only it needs
+            yield name, importlib.import_module(info.name)
+
+
+def _names(module: ModuleType) -> set[str]:
+    """The public names of a module of the reference: those it lists, or else those it has."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return set(listed)
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and _is_of_reference(value)
+    }
+
+
+def _is_of_reference(value: Any) -> bool:
+    home = str(getattr(value, "__module__", "")).partition(".")[0]
+    return not inspect.ismodule(value) and (
+        home in {"lance", "_lib"} or (isinstance(value, str | int) and not isinstance(value, bool))
+    )
+
+
+def test_every_module_of_the_reference_is_there() -> None:
+    names = {info.name for info in pkgutil.walk_packages(lance.__path__, "lance.")}
+    public = {name.removeprefix("lance.") for name in names if "._" not in name}
+    public -= {"conftest", *(name for name in public if name.startswith("lance"))}
+    missing = {name for name in public if not _exists(f"pilum.{name}")}
+    assert missing == MISSING_MODULES
+    attributes = {name for name in public - missing if "." not in name and name != "dataset"}
+    assert {name for name in attributes if not inspect.ismodule(getattr(pilum, name))} == set()
+
+
+def _exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_every_name_of_a_module_is_there() -> None:
+    missing = {
+        (name, member)
+        for name, theirs in _modules()
+        for member in _names(theirs)
+        if not hasattr(importlib.import_module(f"pilum.{name}"), member)
+    }
+    assert missing == MISSING_IN_MODULES
+
+
+def _module_functions() -> list[tuple[str, Callable[..., Any], Callable[..., Any]]]:
+    found = []
+    for name, theirs in _modules():
+        ours = importlib.import_module(f"pilum.{name}")
+        for member in sorted(_names(theirs)):
+            function, other = getattr(ours, member, None), getattr(theirs, member)
+            if callable(function) and getattr(other, "__module__", "") == f"lance.{name}":
+                if _is_called(function, other):
+                    found.append((f"{name}.{member}", function, other))
+                if inspect.isclass(function):
+                    found += _methods(f"{name}.{member}", function, other)
+    return found
+
+
+def _is_called(ours: Any, theirs: Any) -> bool:
+    """Whether users call both: functions, and classes that the library does not make itself."""
+    try:
+        inspect.signature(theirs), inspect.signature(ours)
+    except ValueError:
+        return False
+    return not is_typeddict(theirs) and theirs.__name__ not in MADE_BY_THE_LIBRARY
+
+
+def _methods(
+    name: str, ours: type, theirs: type
+) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
+    for member, method in vars(theirs).items():
+        function = getattr(ours, member, None)
+        if not member.startswith("_") and callable(function) and callable(method):
+            yield f"{name}.{member}", function, getattr(theirs, member)
+
+
+def test_every_argument_of_the_reference_is_there() -> None:
+    missing = {}
+    for name, ours, theirs in [*_functions(), *_module_functions()]:
+        try:
+            expected, given = _parameters(theirs), _parameters(ours)
+        except ValueError:  # no signature
+            continue
+        names = {name for name, one in expected.items() if one.kind is not one.VAR_KEYWORD}
+        names -= {"args", "self", *given, *OF_NAMESPACES}
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in given.values())
+        if names and not takes_all:
+            missing[name] = names
+    assert missing == MISSING_PARAMETERS
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(function).parameters)
+
+
 @pytest.mark.parametrize(
-    ("name", "ours", "theirs"), [pytest.param(*item, id=item[0]) for item in _functions()]
+    ("name", "ours", "theirs"),
+    [pytest.param(*item, id=item[0]) for item in [*_functions(), *_module_functions()]],
 )
 def test_arguments_have_the_names_and_defaults_of_the_reference(
     name: str, ours: Callable[..., Any], theirs: Callable[..., Any]
@@ -177,9 +383,12 @@ def test_arguments_have_the_names_and_defaults_of_the_reference(
             assert same != ((name, parameter.name) in DIFFERENCES), parameter
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             positional.append(parameter.name)
-    assert positional == [*expected][: len(positional)]
+    shared = [parameter for parameter in positional if parameter not in OWN_PARAMETERS]
+    assert shared == [*expected][: len(shared)]
 
 
 def _same(ours: Any, theirs: Any) -> bool:
     made = "<factory>"  # of dataclasses
+    if isinstance(ours, Enum) and isinstance(theirs, Enum):
+        return bool(ours.value == theirs.value)
     return ours == theirs or made in {repr(ours), repr(theirs)}

@@ -49,7 +49,7 @@ def test_a_column_keeps_its_place_and_name(tmp_path: Path, version: str) -> None
         [("k", pa.int64()), ("small", pa.int8()), ("b", pa.string())]
     )
     assert dataset.to_table()["small"].to_pylist() == [0, 2, 3, None, 5, 6, 7]
-    assert [field.id for field in dataset.lance_schema.fields] == [0, 3, 2]
+    assert [field.id for field in dataset.lance_schema.stored.fields] == [0, 3, 2]
     files = [one.data_files() for one in dataset.get_fragments()]
     assert [of_one[0].path for of_one in files] == before
     assert [len(of_one) for of_one in files] == [2, 2, 2]

@@ -191,7 +191,7 @@ def test_what_can_become_a_key(dataset: LanceDataset, tmp_path: Path) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), False)])
     other = pilum.write_dataset(pa.table({"a": [1]}, schema), tmp_path / "other")
     other.update_field_metadata({"a": {key: "true"}})
-    assert other.lance_schema.field("a").metadata == {key: "true"}
+    assert other.lance_schema.stored.field("a").metadata == {key: "true"}
 
 
 def test_who_comes_later_does_not_undo(dataset: LanceDataset) -> None:

@@ -86,6 +86,7 @@ from pilum.table.versions.commit_handler import (
 )
 from pilum.table.versions.history import load_version, newest_sound, no_table
 from pilum.table.write.sidecars import discard_file
+from pilum.tracing import DATASET_EVENTS, emit, is_traced
 
 __all__ = ["NOT_COMMITTED", "Backoff", "commit", "commit_detached"]
 
@@ -142,7 +143,7 @@ def commit(
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
     committer = _Committer(store, transaction, owns_files)
     try:
-        return committer.run(attempts, timeout_seconds, scheme)
+        return _reported(store, transaction, committer.run(attempts, timeout_seconds, scheme))
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
         committer.discard()
         raise
@@ -157,10 +158,27 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     """
     committer = _Committer(store, transaction)
     try:
-        return committer.run_detached()
+        return _reported(store, transaction, committer.run_detached(), is_detached=True)
     except NOT_COMMITTED:
         committer.discard()
         raise
+
+
+def _reported(
+    store: Store, transaction: Transaction, manifest: Manifest, *, is_detached: bool = False
+) -> Manifest:
+    """Report the commit to those that trace events, and return its manifest."""
+    if is_traced():
+        emit(
+            DATASET_EVENTS,
+            event="committed",
+            uri=store.uri,
+            version=manifest.version,
+            read_version=transaction.read_version,
+            operation=type(transaction.operation).__name__,
+            detached=str(is_detached).lower(),
+        )
+    return manifest
 
 
 class _Committer:

@@ -28,6 +28,7 @@ from pilum.table.read.fragment_files import FragmentReader, open_data_file
 from pilum.table.read.session import DEFAULT_SESSION, Session
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line, load_version, newest_sound, no_table
+from pilum.tracing import DATASET_EVENTS, emit, is_traced
 
 if TYPE_CHECKING:
     from pilum.expressions.binding import Scope
@@ -162,6 +163,9 @@ class Snapshot:
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
         session = session or DEFAULT_SESSION
+        if is_traced():
+            report = {"event": "loading", "uri": store.uri, "version": manifest.version}
+            emit(DATASET_EVENTS, status="success", **report)
         return cls(store, with_counted_rows(store, manifest, session), session)
 
 

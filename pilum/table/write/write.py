@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -34,7 +35,14 @@ from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name
 from pilum.table.write.sidecars import SidecarFiles, discard_file
 
-__all__ = ["Target", "WriteOptions", "all_targets", "chosen_targets", "write_fragments"]
+__all__ = [
+    "Target",
+    "WriteObserver",
+    "WriteOptions",
+    "all_targets",
+    "chosen_targets",
+    "write_fragments",
+]
 
 _LAYOUT = FileOptions()
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
@@ -83,6 +91,16 @@ def _target_of(own: Store, base: BasePath) -> Target:
     return Target(open_beside(own, base.path), base.id, base.is_dataset_root)
 
 
+class WriteObserver(Protocol):
+    """Is called for each fragment of a write; its id is its number in the write."""
+
+    def begin(self, fragment: Fragment) -> None:
+        """Take notice of a fragment without files and rows, which is about to be written."""
+
+    def complete(self, fragment: Fragment) -> None:
+        """Take notice of a fragment that is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Options for the sizes and names of data files.
@@ -99,6 +117,7 @@ class WriteOptions:
         targets: Where the files go, in turn; the table's own folder if there are none.
         unfinished_bytes: Maximum number of bytes of full files that are still being sent to an
             object store.
+        observer: Is called for each fragment; None for no calls.
     """
 
     max_rows_per_file: int = 1024 * 1024
@@ -110,6 +129,7 @@ class WriteOptions:
     allow_uris: bool = False
     targets: tuple[Target, ...] = ()
     unfinished_bytes: int = MAX_BYTES
+    observer: WriteObserver | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
@@ -217,6 +237,8 @@ class _RollingWriter:
             sink.abort()
             raise
         self._num_rows = 0
+        if self._options.observer is not None:
+            self._options.observer.begin(Fragment(FragmentId(len(self._fragments)), (), 0))
         return self._file
 
     def _new_sidecars(self, target: Target, name: str) -> SidecarFiles | None:
@@ -248,4 +270,7 @@ class _RollingWriter:
             written.size_bytes,
             target.base_id,
         )
+        number = FragmentId(len(self._fragments))
         self._fragments.append(Fragment(FragmentId(0), (data_file,), written.num_rows))
+        if self._options.observer is not None:
+            self._options.observer.complete(replace(self._fragments[-1], id=number))

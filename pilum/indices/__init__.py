@@ -4,13 +4,13 @@ from pilum.dataset.index_forms import (
     IndexConfig,
     IndexDescription,
     IndexFileVersion,
-    IndexProgress,
     IndexSegment,
     IndexSegmentDescription,
     SupportedDistributedIndices,
 )
 from pilum.dataset.indices_builder import IndicesBuilder
 from pilum.dataset.vector_models import IvfModel, PqModel
+from pilum.progress import IndexProgress
 
 __all__ = [
     "IndexConfig",
