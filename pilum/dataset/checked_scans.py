@@ -1,6 +1,7 @@
 """Checked scans, which a version remembers by their keywords.
 
     to_table(filter="id = 5", columns=["a"])    keywords ──▶ key ──▶ the scan, checked earlier
+    to_table(filter="id = 6", columns=["a"])    the other keywords ──▶ the scan, with this filter
     full_text_query="quick fox", limit=9        the other keywords ──▶ the scan, with this query
 
 Only keywords of plain values are remembered. A filter that may name the present moment is not.
@@ -25,6 +26,8 @@ _LONG = 1024
 """Texts of more characters are not remembered."""
 
 _SCORE = "_score"
+_FILTER = "filter"
+"""The part of a key that means any text of a filter."""
 
 
 def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.Schema]:
@@ -38,15 +41,18 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     if known is None:
         wanted = Scan.of(snapshot, keywords)
         known = wanted, wanted.schema(snapshot)
-        if key is not None and _lasts(wanted):
+        if key is not None and (_FILTER in key or _lasts(wanted)):
             snapshot.prepared.put(key, known, 1)
         return known
-    query = keywords.get("full_text_query")
+    wanted, schema = known
+    query, filter = keywords.get("full_text_query"), keywords.get("filter")
     if query is None:
-        return known
+        if isinstance(filter, str):
+            bound = snapshot.scope.bind(filter)
+            wanted = wanted if bound is wanted.options.filter else wanted.with_filter(bound)
+        return wanted, schema
     from pilum.dataset.full_text import text_search  # few processes search
 
-    wanted, schema = known
     assert wanted.search is not None
     search = text_search(snapshot, query, is_prefilter=wanted.search.is_prefilter)
     if search.last != wanted.search.last:  # another query has other columns
@@ -56,12 +62,13 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
 
 
 def _key(keywords: Mapping[str, object]) -> tuple[object, ...] | None:
-    """Return what identifies keywords, except the text of a query; None if there is nothing.
+    """Return what identifies keywords, except a query or else the filter; None for nothing.
 
     Values that are equal may differ in their type, and then only one of them may be valid. A
     missing score is warned of each time.
     """
     parts: list[object] = [Scan]
+    has_query = keywords.get("full_text_query") is not None
     for name, value in keywords.items():
         if value is None:
             continue
@@ -77,6 +84,8 @@ def _key(keywords: Mapping[str, object]) -> tuple[object, ...] | None:
             if isinstance(columns, list) and _SCORE not in columns:
                 return None
             parts.append(name)
+        elif name == "filter" and type(value) is str and not has_query:
+            parts.append(_FILTER)
         elif type(value) not in _PLAIN or (type(value) is str and len(value) > _LONG):
             return None
         else:

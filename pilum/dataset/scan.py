@@ -29,6 +29,7 @@ from pilum.table.read.snapshot import Snapshot
 if TYPE_CHECKING:
     from pilum.dataset.search_filters import ScanFilter
     from pilum.expressions.binding import Scope
+    from pilum.expressions.filter import BoundFilter
     from pilum.table.indices.searches import Search
 
 __all__ = [
@@ -227,6 +228,12 @@ class Scan:
         from pilum.table.indices.searches import search_schema
 
         return search_schema(snapshot, options, self.search)
+
+    def with_filter(self, filter: BoundFilter) -> Scan:
+        """Return the same scan with another filter, if it has no search."""
+        changed = object.__new__(Scan)  # `dataclasses.replace` takes longer than to look up a row
+        changed.__dict__.update(self.__dict__, options=self.options.with_filter(filter))
+        return changed
 
     def limited(self, num_rows: int) -> Self:
         """Return the same scan, limited to `num_rows` rows."""

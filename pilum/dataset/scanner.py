@@ -28,6 +28,7 @@ from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
+from pilum.table.indices.index_use import ANY_INDEX, ANY_INDEX_TO_COUNT
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import undeleted, with_nullable_ids, without_ids
@@ -118,7 +119,8 @@ class LanceScanner:
         if options.filter is None or self._scan.with_deleted:
             return options
         use = self._scan.indices
-        use = replace(use, only_counts=True) if only_counts else use
+        if only_counts:
+            use = ANY_INDEX_TO_COUNT if use is ANY_INDEX else replace(use, only_counts=True)
         return with_selection(self._snapshot, options, use)
 
     def _ordered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

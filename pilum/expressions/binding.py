@@ -10,7 +10,7 @@ import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 import pyarrow as pa
@@ -49,10 +49,12 @@ from pilum.expressions.nodes import (
     IsTruth,
     Like,
     Literal,
+    LiteralValue,
     Negative,
     Not,
     Or,
     references,
+    walk,
 )
 from pilum.expressions.quick import quick_parse
 from pilum.expressions.types import (
@@ -74,6 +76,13 @@ _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
+_BOOLEAN, _TEXT = pa.bool_(), pa.string()
+_LIMITS = {
+    pa.from_numpy_dtype(name).id: (int(np.iinfo(name).min), int(np.iinfo(name).max))
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+}
+"""The least and greatest value of each type of integers, by the id of the type."""
+
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _BOUND_BYTES = 1 << 20
 _BOUND_FACTOR = 64
@@ -84,6 +93,22 @@ _PARSED = Cache(_BOUND_BYTES)
 
 _EMPTY_LISTS = {"array_has_any": FALSE, "array_has_all": TRUE}
 """The results for an empty list of constants: as in the reference, also where a list is null."""
+
+_TYPED_BY_ARGUMENTS = frozenset(
+    {
+        "array_has",
+        "array_has_all",
+        "array_has_any",
+        "contains",
+        "ends_with",
+        "make_array",
+        "starts_with",
+    }
+)
+"""Functions that take any constants that are not null, so that only the types matter."""
+
+_RESULT_TYPES = Cache(4096)
+"""The types of such calls by the name and the types of arguments."""
 
 _MOMENT = re.compile("now|current_|today", re.IGNORECASE)
 """What SQL contains if it names the present moment, which is bound again each time."""
@@ -111,6 +136,8 @@ class Scope:
 
     def bind(self, filter: str | pc.Expression) -> BoundFilter:
         """Bind a filter; see `pilum.expressions`."""
+        if isinstance(filter, str) and (known := self._bound.get(filter)) is not None:
+            return cast("BoundFilter", known)
         key = _key(filter)
         found: BoundFilter | None = None if key is None else self._bound.get(key)
         if found is None:
@@ -300,6 +327,11 @@ class _Binder:
         return self._arithmetic(Arithmetic("-", Literal(0), node.operand))
 
     def _compare(self, node: Compare) -> Typed:
+        if isinstance(node.left, Column) and isinstance(node.right, Literal):
+            column = self._column(node.left)
+            value = _plain_value(node.right.value, column.type)
+            if value is not None:
+                return Typed(Compare(node.operator, column.node, Constant(value)), _BOOLEAN)
         left, right = self._aligned(node.left, node.right)
         return Typed(Compare(node.operator, left, right), pa.bool_())
 
@@ -409,6 +441,18 @@ def _as_list(side: Typed, arrow: pa.DataType) -> Typed:
     return Typed(cast_to(side, arrow), arrow) if pt.is_null(side.type) else side
 
 
+def _plain_value(value: LiteralValue, arrow: pa.DataType) -> pa.Scalar | None:
+    """Return a small integer or a text as a scalar of the type of a column; else None.
+
+    It is the same as that of `align`, which takes longer than a lookup of the value.
+    """
+    if type(value) is int:
+        limits = _LIMITS.get(arrow.id)
+        is_held = limits is not None and limits[0] <= value <= limits[1]
+        return scalar_of(value, arrow) if is_held else None
+    return scalar_of(value) if type(value) is str and arrow == _TEXT else None
+
+
 def _plain_items(node: InList, arrow: pa.DataType) -> pa.Array | None:
     """Return the items if all of them are small integers or texts, as is the column; else None.
 
@@ -448,10 +492,14 @@ def _member(field: pa.Field, name: str, path: str) -> pa.Field:
 
 def _fold(bound: Typed) -> Typed:
     """Evaluate an expression that depends on no column, once."""
-    if isinstance(bound.node, Constant | Column) or references(bound.node):
+    if isinstance(bound.node, Constant) or _has_column(bound.node):
         return bound
     value = evaluate(bound.node, _NO_ROWS)
     return Typed(Constant(value if isinstance(value, pa.Scalar) else value[0]), bound.type)
+
+
+def _has_column(node: Expression) -> bool:
+    return any(isinstance(below, Column) for below in walk(node))
 
 
 def _text(side: Typed) -> Typed:
@@ -474,6 +522,27 @@ def _argument(name: str, argument: Typed, kind: Kind) -> Typed:
 
 
 def _result_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the type of the values; that of some calls is remembered."""
+    key = _type_key(node, types)
+    found: pa.DataType | None = None if key is None else _RESULT_TYPES.get(key)
+    if found is None:
+        found = _evaluated_type(node, types)
+        if key is not None:
+            _RESULT_TYPES.put(key, found, 1)
+    return found
+
+
+def _type_key(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> tuple[object, ...] | None:
+    """Return what determines the type of a call; None if its constants may be invalid."""
+    if not isinstance(node, Call) or node.name not in _TYPED_BY_ARGUMENTS:
+        return None
+    for child in node.arguments:
+        if isinstance(child, Constant) and not child.value.is_valid:
+            return None
+    return node.name, *types
+
+
+def _evaluated_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.DataType:
     """Return the type of the values, found by evaluating the node over no rows."""
     below = node.arguments if isinstance(node, Call) else (node.left, node.right)
     names = [str(index) for index in range(len(types))]

@@ -1,6 +1,7 @@
 """Parse the simplest filters without sqlglot, whose import and parser cost more than a lookup.
 
     id = 5        name >= 'a' AND name < 'b'        id IN (1, 2, 3)
+    name LIKE 'a%'        contains(name, 'ab')        array_has_any(labels, ['a', 'b'])
 
 Everything else is left to `pilum.expressions.parse`, which gives the same nodes for these filters.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from pilum.expressions.nodes import And, Column, Compare, Expression, InList, Literal
+from pilum.expressions.nodes import And, Call, Column, Compare, Expression, InList, Like, Literal
 
 __all__ = ["quick_parse"]
 
@@ -21,31 +22,58 @@ _NAME = r"(?!(?:{})\b)([a-z_][a-z0-9_]*)".format(
 )
 _INTEGER = r"-?[0-9]{1,18}"
 _TEXT = r"'[^'\\]*'"
+_ITEMS = rf"(?:{_INTEGER}\s*,\s*)*{_INTEGER}|(?:{_TEXT}\s*,\s*)*{_TEXT}"
+_END = r"\s*(?:$|(and)\b)"
+_FLAGS = re.IGNORECASE | re.ASCII
 _COMPARISON = re.compile(
-    rf"\s*{_NAME}\s*(=|<>|!=|<=|>=|<|>)\s*({_INTEGER}|{_TEXT})\s*(?:$|(and)\b)",
-    re.IGNORECASE | re.ASCII,
+    rf"\s*{_NAME}\s*(=|<>|!=|<=|>=|<|>|\blike\b)\s*({_INTEGER}|{_TEXT}){_END}", _FLAGS
 )
-_IN = re.compile(
-    rf"\s*{_NAME}\s+in\s*\(\s*((?:{_INTEGER}\s*,\s*)*{_INTEGER}|(?:{_TEXT}\s*,\s*)*{_TEXT})\s*\)\s*$",
-    re.IGNORECASE | re.ASCII,
+_CALL = re.compile(
+    r"\s*(contains|contains_tokens|starts_with|ends_with|regexp_like|array_has|array_has_any|"
+    rf"array_has_all)\s*\(\s*{_NAME}\s*,\s*(?:({_INTEGER}|{_TEXT})|\[\s*({_ITEMS})\s*\])\s*\){_END}",
+    _FLAGS,
 )
+_IN = re.compile(rf"\s*{_NAME}\s+in\s*\(\s*({_ITEMS})\s*\)\s*$", _FLAGS)
+_OPERATORS = frozenset({"=", "<>", "!=", "<=", ">=", "<", ">"})
 _ITEM = re.compile(rf"{_INTEGER}|{_TEXT}")
 
 
 def quick_parse(text: str) -> Expression | None:
-    """Parse comparisons of columns with constants, connected by AND, or one IN; else None."""
+    """Parse comparisons and calls with constants, connected by AND, or one IN; else None."""
     if found := _IN.match(text):
-        items = tuple(map(_literal, _ITEM.findall(found[2])))
-        return InList(Column((found[1],)), items)
+        return InList(Column((found[1],)), _literals(found[2]))
     terms: list[Expression] = []
     start = 0
-    while found := _COMPARISON.match(text, start):
-        operator = "<>" if found[2] == "!=" else found[2]
-        terms.append(Compare(operator, Column((found[1],)), _literal(found[3])))
-        if found[4] is None:
+    while True:
+        if found := _COMPARISON.match(text, start):
+            term = _compared(found[1], found[2], _literal(found[3]))
+        elif found := _CALL.match(text, start):
+            term = _called(found)
+        else:
+            return None
+        if term is None:
+            return None
+        terms.append(term)
+        if found[found.re.groups] is None:
             return terms[0] if len(terms) == 1 else And(tuple(terms))
         start = found.end()
-    return None
+
+
+def _compared(name: str, operator: str, value: Literal) -> Expression | None:
+    column = Column((name,))
+    if operator in _OPERATORS:
+        return Compare("<>" if operator == "!=" else operator, column, value)
+    return Like(column, value, ignore_case=False) if isinstance(value.value, str) else None
+
+
+def _called(found: re.Match[str]) -> Expression:
+    name, column, plain, items = found.group(1, 2, 3, 4)
+    value = _literal(plain) if items is None else Call("make_array", _literals(items))
+    return Call(name.lower(), (Column((column,)), value))
+
+
+def _literals(text: str) -> tuple[Literal, ...]:
+    return tuple(map(_literal, _ITEM.findall(text)))
 
 
 def _literal(text: str) -> Literal:

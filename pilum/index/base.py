@@ -73,7 +73,13 @@ class IndexRows:
 
 
 class Index(ABC):
-    """An open segment of an index. Safe to use from several threads, and kept by the session."""
+    """An open segment of an index. Safe to use from several threads, and kept by the session.
+
+    Attributes:
+        counted_bytes: The memory that the session last counted for it.
+    """
+
+    counted_bytes: int = 0
 
     @property
     @abstractmethod

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions import bind, bind_projection, bind_ranges, scope_of
+from pilum.expressions.filter import SqlFilter
+from pilum.expressions.nodes import Compare
 
 SCHEMA = pa.schema(
     [
@@ -162,3 +165,26 @@ def test_the_columns_of_an_expression_are_found_among_similar_names() -> None:
     schema = pa.schema([(name, pa.int32()) for name in ("a", "ab", "abc", "and", "x y", "ä.b")])
     expression = (pc.field("ab") > 1) & (pc.field("x y") < 2) & (pc.field("ä.b") == 1)
     assert bind(expression, schema).columns == ("ab", "x y", "ä.b")
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_constants_after_a_column_are_those_before_it(width: int, is_signed: bool) -> None:
+    name = f"{'int' if is_signed else 'uint'}{width}"
+    schema = pa.schema({"c": pa.from_numpy_dtype(name), "s": pa.string(), "l": pa.large_string()})
+    limits = np.iinfo(name)
+    numbers = {0, -1, 7, 300, 1 << 40, int(limits.min), int(limits.max)}
+    for number in numbers | {int(limits.min) - 1, int(limits.max) + 1}:
+        after, before = bind(f"c < {number}", schema), bind(f"{number} > c", schema)
+        assert isinstance(after, SqlFilter)
+        assert isinstance(before, SqlFilter)
+        assert isinstance(after.node, Compare)
+        assert isinstance(before.node, Compare)
+        assert (after.node.left, after.node.right) == (before.node.right, before.node.left)
+    for text in ("s = 'é'", "l = 'é'"):
+        [column, constant] = text.split(" = ")
+        mirrored = bind(f"{constant} = {column}", schema)
+        node, other = (one.implied for one in (bind(text, schema), mirrored))
+        assert isinstance(node, Compare)
+        assert isinstance(other, Compare)
+        assert (node.left, node.right) == (other.right, other.left)

@@ -27,7 +27,15 @@ _IN = st.builds(
     _NAMES,
     st.lists(_LITERALS, min_size=1, max_size=3),
 )
-_FILTERS = st.lists(_COMPARED | _IN, min_size=1, max_size=3).flatmap(
+_CALLED = st.builds(
+    "{}({}, {})".format,
+    st.sampled_from(
+        ["contains", "Starts_With", "array_has", "array_has_any", "lower", "regexp_like"]
+    ),
+    _NAMES,
+    _LITERALS | st.lists(_LITERALS, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+)
+_FILTERS = st.lists(_COMPARED | _IN | _CALLED, min_size=1, max_size=3).flatmap(
     lambda terms: st.sampled_from([" and ", " AND ", "  and\n", " or "]).map(
         lambda word: word.join(terms)
     )
@@ -42,13 +50,40 @@ def test_the_nodes_are_those_of_sqlglot(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["id = 5", " id>=-5 AND name<'x' ", "id in (1,2 , 3)", "s IN ('a', '')", "a!=''"]
+    "text",
+    [
+        "id = 5",
+        " id>=-5 AND name<'x' ",
+        "id in (1,2 , 3)",
+        "s IN ('a', '')",
+        "a!=''",
+        "s Like 'a%' and b = 1",
+        "contains( s,'a b' )",
+        "ARRAY_HAS_ANY(l, [ 'a','b' ]) and a > 1",
+        "array_has(l,-5)",
+        "array_has_all(l, [1, 2])",
+    ],
 )
 def test_simple_filters_are_parsed_quickly(text: str) -> None:
     assert quick_parse(text) == parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "a = 1 or b = 2", "a = 1 and", "a = 1 b = 2", "a = 'it''s'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a = 1 or b = 2",
+        "a = 1 and",
+        "a = 1 b = 2",
+        "a = 'it''s'",
+        "alike 'a'",
+        "a like 5",
+        "lower(s)",
+        "contains(s, 'a') = true",
+        "array_has_any(l, [])",
+        "array_has_any(l, [1, 'a'])",
+    ],
+)
 def test_others_are_left_to_sqlglot(text: str) -> None:
     assert quick_parse(text) is None
 

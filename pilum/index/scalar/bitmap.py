@@ -78,8 +78,7 @@ class BitmapIndex(Index):
             case IsNull():
                 return self.sets.null_place()
             case IsIn():
-                places = np.unique(self.sets.places_of(query.values))
-                return places[places >= 0]
+                return self.sets.distinct_places(query.values)
             case StartsWith() if has_prefixes(self.sets.type):
                 return self.sets.places_between(query)
             case Between():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,9 @@ _PAIRED = ("<i8", "<u8", "<i4", "<u4")
 """The keys that a kernel pairs."""
 
 _NO_REFERENCES = np.empty(0, dtype=np.uint64)
+
+_Sought: TypeAlias = "tuple[pa.Array, Keys, NDArray[np.int64], NDArray[np.int64]]"
+"""Values, their keys in order, the first place of `pages` that may have each, and the one after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +120,14 @@ class BTreeIndex(Index):
         self._lookup = lookup
         self._cache = Cache(_CACHE_BYTES)
         self._nulls: RowSet | None = None if lookup.num_nulls else RowSet()
+        self._fixed_bytes = lookup.nbytes
+        self._sought: _Sought | None = None
         self._rows_per_key: float | None = None
 
     @property
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""
-        nulls = 0 if self._nulls is None else self._nulls.listed.nbytes
-        return self._lookup.nbytes + nulls + self._cache.size_bytes
+        return self._fixed_bytes + self._cache.size_bytes
 
     def search(self, query: Query) -> Answer | None:
         """Return the rows that match, exactly."""
@@ -172,7 +177,9 @@ class BTreeIndex(Index):
         return None
 
     def _estimate_equal(self, values: pa.Array) -> int:
-        first, stop = self._pages_of_keys(keys_of(values))
+        _, _, first, stop = self._seek(values)
+        if len(first) == 1:
+            return int(self._rows_of_pages(int(stop[0]) - int(first[0])))
         num_pages = stop - first
         # Values that straddle pages fill those between the first and the last one.
         num_full, num_keys = int(np.maximum(num_pages - 2, 0).sum()), int((num_pages > 0).sum())
@@ -180,6 +187,13 @@ class BTreeIndex(Index):
             self._rows_per_key = self._rows_per_key or self._sampled(int(first[len(first) // 2]))
         rows_per_key = self._rows_per_key or self._mean_rows / _GUESSED_KEYS
         return int(num_full * self._mean_rows + num_keys * rows_per_key)
+
+    def _rows_of_pages(self, num_pages: int) -> float:
+        """Estimate the rows of one key, given the number of pages that may have it."""
+        if num_pages <= 0:
+            return 0.0
+        rows_per_key = self._rows_per_key or self._mean_rows / _GUESSED_KEYS
+        return max(num_pages - 2, 0) * self._mean_rows + rows_per_key
 
     def _sampled(self, place: int) -> float | None:
         """Return the rows per key of a page that a search for many keys needs."""
@@ -241,7 +255,15 @@ class BTreeIndex(Index):
             for _, values, references in self._read_pages(pages):
                 yield values, references
 
-    @property
+    def _seek(self, values: pa.Array) -> _Sought:
+        """Return the pages that may have some values; an estimate is followed by a search."""
+        sought = self._sought
+        if sought is None or sought[0] is not values:
+            keys = sorted_keys(values)
+            sought = self._sought = (values, keys, *self._pages_of_keys(keys))
+        return sought
+
+    @cached_property
     def _mean_rows(self) -> int:
         num_pages = len(self._lookup.starts)
         return self._data.num_rows // num_pages if num_pages else 0
@@ -253,6 +275,7 @@ class BTreeIndex(Index):
     def _null_rows(self) -> RowSet:
         if self._nulls is None:
             self._nulls = RowSet.of(self._null_references(self._lookup.null_rows()))
+            self._fixed_bytes += self._nulls.listed.nbytes
         return self._nulls
 
     def _null_references(self, rows: RowRanges) -> Addresses:
@@ -261,12 +284,12 @@ class BTreeIndex(Index):
         return self._references(table.column(1))
 
     def _equal_to(self, values: pa.Array) -> Addresses:
-        keys = sorted_keys(values)
-        first, stop = self._pages_of_keys(keys)
+        _, keys, first, stop = self._seek(values)
         if len(keys) == 1:  # the common case
             key = keys[0]
             pages = self._lookup.pages[int(first[0]) : int(stop[0])]
-            parts = [page.between(key, key, "left", "right") for page in self._pages(pages)]
+            found = self._load(pages) if len(pages) <= _PAGES_AT_ONCE else self._pages(pages)
+            parts = [page.between(key, key, "left", "right") for page in found]
         else:
             parts = [
                 page.equal_to(keys[low:high]) for low, high, page in self._pages_with(first, stop)

@@ -23,7 +23,7 @@ from pyroaring import BitMap64
 
 from pilum.cache import Cache
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.rows import Addresses, RowRanges
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.base import Moves
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -39,6 +39,7 @@ from pilum.index.scalar.keys import (
     require_indexable,
     stable_order,
 )
+from pilum.index.scalar.stored_sets import StoredSets
 from pilum.kernels import pack_row_maps, unite_row_maps, unpack_row_maps
 
 __all__ = ["FILE", "NULL_LISTS", "KeyedSets", "write_sets"]
@@ -93,13 +94,15 @@ class KeyedSets:
         self._keys = keys
         self._places = places
         self._null_place = nulls
+        self._sets = StoredSets(self.file, _SETS)
         self._cache = Cache(_CACHE_BYTES)
+        self._key_bytes: int = self._values.nbytes + keys.nbytes
+        self._sought: tuple[pa.Array, _Places] | None = None
 
     @property
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""
-        keys: int = self._values.nbytes + self._keys.nbytes
-        return keys + self._cache.size_bytes
+        return self._key_bytes + self._cache.size_bytes + self._sets.nbytes
 
     def null_place(self) -> _Places:
         """Return the place of the set of the null key, if it has one."""
@@ -124,6 +127,18 @@ class KeyedSets:
         found[high > low] = self._places[low[high > low]]
         return found
 
+    def distinct_places(self, values: pa.Array) -> _Places:
+        """Return the places of the sets of some values, each once; those without a set have none.
+
+        An estimate is followed by a search for the same values, which are remembered.
+        """
+        known = self._sought
+        if known is None or known[0] is not values:
+            found = self.places_of(values)
+            found = found[found >= 0]
+            known = self._sought = values, found if len(found) < 2 else np.unique(found)
+        return known[1]
+
     def places_between(self, query: Between | StartsWith) -> _Places:
         """Return the places of the sets of a range of values."""
         low, high, low_side, high_side = range_of(query, self.type)
@@ -133,6 +148,10 @@ class KeyedSets:
 
     def union(self, places: _Places) -> RowSet:
         """Return the rows that are in one of some sets, whose places are distinct."""
+        if len(places) == 1:
+            known: BitMap64 | None = self._cache.get(int(places[0]))
+            if known is not None:
+                return RowSet(known)
         if len(places) <= _FEW_SETS:
             sets = self.sets(places)
             return RowSet(sets[0] if len(sets) == 1 else BitMap64.union(*sets, BitMap64()))
@@ -221,10 +240,7 @@ class KeyedSets:
 
     def _stored(self, places: _Places) -> tuple[NDArray[np.uint8], _Places]:
         """Return the bytes of sets at ascending places, and the ends of each."""
-        column = self.file.read([_SETS], RowRanges.of_rows(places)).column(0).combine_chunks()
-        if column.null_count or not pa.types.is_binary(column.type):
-            raise CorruptFileError(f"sets of rows as {column.type}", self.file.path)
-        keys = TextKeys(column)
+        keys = TextKeys(self._sets.at(places))
         return keys.data, keys.offsets.astype(np.int64)
 
     def _unpacked(self, data: NDArray[np.uint8], bounds: _Places) -> BitMap64:

@@ -113,6 +113,12 @@ class TextKeys:
         )
 
 
+_INTEGERS = {
+    pa.from_numpy_dtype(name).id: np.dtype(name)
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+}
+"""The keys of types of integers, by the id of the type."""
+
 Keys: TypeAlias = "NDArray[Any] | TextKeys"
 Side: TypeAlias = Literal["left", "right"]
 KeyRange: TypeAlias = tuple[Any, Any, Side, Side]
@@ -146,6 +152,9 @@ def require_indexable(column: str, kind: pa.DataType, index: str) -> None:
 def keys_of(values: pa.Array) -> Keys:
     """Return the keys of an array without nulls."""
     kind = values.type
+    form = _INTEGERS.get(kind.id)
+    if form is not None:  # the common case
+        return _items(values, form.itemsize).view(form)
     if pt.is_floating(kind):
         return _numbers(ordinals(values), kind.bit_width)
     if pt.is_boolean(kind):
@@ -159,7 +168,7 @@ def keys_of(values: pa.Array) -> Keys:
         return items.view(f"S{kind.byte_width}").reshape(-1)
     if pt.is_fixed_size_binary(kind):
         return _items(values, kind.byte_width).view(f"S{kind.byte_width}")
-    return _numbers(values, kind.bit_width, is_signed=not pt.is_unsigned_integer(kind))
+    return _numbers(values, kind.bit_width)
 
 
 def numbers_of(keys: Keys) -> NDArray[np.uint64] | None:

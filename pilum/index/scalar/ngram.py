@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_known
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.rows import Addresses, RowRanges
+from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import REFERENCE, VALUE, Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFile, IndexFolder, IndexFolderWriter
 from pilum.index.queries import HasTexts, Query
+from pilum.index.scalar.stored_sets import StoredSets
 from pilum.kernels import (
     TrigramPostings,
     intersect_rows,
@@ -74,13 +75,13 @@ class Ngram(Index):
         self.tokens: NDArray[np.uint32] = column.to_numpy()
         if not (self.tokens[:-1] < self.tokens[1:]).all():
             raise CorruptFileError("tokens that are not in ascending order", file.path)
-        self._postings: pa.Array | None = None
+        self._postings = StoredSets(file, _POSTINGS)
         self._last: tuple[Query, Answer | None] | None = None
 
     @property
     def size_bytes(self) -> int:
         """See `Index.size_bytes`."""
-        return self.tokens.nbytes + (self._postings.nbytes if self._postings is not None else 0)
+        return self.tokens.nbytes + self._postings.nbytes
 
     def search(self, query: Query) -> Answer | None:
         """See `Index.search`."""
@@ -98,7 +99,7 @@ class Ngram(Index):
         places = self.tokens.searchsorted(wanted)
         if places[-1] == len(self.tokens) or (self.tokens[places] != wanted).any():
             return Answer(RowSet(), is_exact=False)
-        data, bounds = self.sets(RowRanges.of_rows(places))
+        data, bounds = self.sets(places)
         try:
             return Answer(RowSet(intersect_rows(data, bounds)), is_exact=False)
         except CorruptFileError as error:
@@ -109,15 +110,13 @@ class Ngram(Index):
         answer = self.search(query)
         return None if answer is None else len(answer.rows.listed)
 
-    def sets(self, rows: RowRanges) -> _Sets:
-        """Return the serialized sets of some tokens.
+    def sets(self, places: NDArray[np.int64]) -> _Sets:
+        """Return the serialized sets of the tokens at some ascending places.
 
         Raises:
             CorruptFileError: If the file is damaged.
         """
-        if self._postings is not None:
-            return _serialized(self._postings.take(pa.array(rows.rows())), self.file)
-        return _serialized(self.file.read([_POSTINGS], rows)[_POSTINGS].combine_chunks(), self.file)
+        return _serialized(self._postings.at(places))
 
     def statistics(self) -> dict[str, Any]:
         """See `Index.statistics`."""
@@ -125,12 +124,10 @@ class Ngram(Index):
 
     def prewarm(self) -> None:
         """See `Index.prewarm`."""
-        self._postings = self.file.read([_POSTINGS])[_POSTINGS].combine_chunks()
+        self._postings.load()
 
 
-def _serialized(column: pa.Array, file: IndexFile) -> _Sets:
-    if column.type != pa.binary() or column.null_count:
-        raise CorruptFileError(f"posting lists of {column.type}, with nulls", file.path)
+def _serialized(column: pa.Array) -> _Sets:
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
     return np.frombuffer(data or b"", np.uint8), ends
@@ -231,7 +228,7 @@ def _pairs(
         if start == stop:
             continue
         try:
-            rows, counts = unpack_row_sets(*part.index.sets(RowRanges.one(start, stop)))
+            rows, counts = unpack_row_sets(*part.index.sets(np.arange(start, stop)))
         except CorruptFileError as error:
             raise error.at(part.index.file.path) from None
         own = np.repeat(tokens[start:stop].astype(np.int64), np.diff(counts))

@@ -57,7 +57,9 @@ ZONE_FIELDS = tuple(
 _NULLS = "null_bitmap"
 _MAX_ROWS = 1 << 32
 """More rows than a fragment can have."""
-_ROWS_AT_ONCE = 1 << 17
+_ROWS_AT_ONCE = 1 << 16
+_WRITTEN_BYTES = 1 << 20
+"""Tables of zones are small: so many bytes of them are written together."""
 _MAX_LISTED = 1 << 28
 """The most rows of an answer; a scan is better than to list more."""
 
@@ -162,7 +164,10 @@ class ZoneRows:
 
 
 def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
-    """Cut rows into zones of up to `zone_rows` rows, some batches at a time."""
+    """Cut rows into zones of up to `zone_rows` rows, some batches at a time.
+
+    Batches are not copied if zones begin where they do, which is usual without deleted rows.
+    """
     values: list[pa.Array] = []
     addresses: list[Addresses] = []
     num_rows = 0
@@ -172,23 +177,32 @@ def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
         num_rows += batch.num_rows
         if num_rows < _ROWS_AT_ONCE:
             continue
-        found = _cut(join_arrays(values, VALUE), np.concatenate(addresses), zone_rows)
-        last = int(found.bounds[-2]) if len(found.bounds) > 1 else 0  # it may not be complete
+        found = _cut(join_arrays(values, VALUE), _joined(addresses), zone_rows)
+        last, stop = found.bounds[-2:].tolist()
+        if stop - last == zone_rows:
+            yield found
+            values, addresses, num_rows = [], [], 0
+            continue
         if last:
             yield ZoneRows(found.values[:last], found.addresses[:last], found.bounds[:-1])
         values, addresses = [found.values[last:]], [found.addresses[last:]]
-        num_rows = len(values[0])
-    if sum(map(len, values)):
-        yield _cut(join_arrays(values, VALUE), np.concatenate(addresses), zone_rows)
+        num_rows = stop - last
+    if num_rows:
+        yield _cut(join_arrays(values, VALUE), _joined(addresses), zone_rows)
+
+
+def _joined(addresses: list[Addresses]) -> Addresses:
+    return addresses[0] if len(addresses) == 1 else np.concatenate(addresses)
 
 
 def _cut(values: pa.Array, addresses: Addresses, zone_rows: int) -> ZoneRows:
     """Cut rows into zones, the first of which begins with the first row."""
     num_rows = len(addresses)
     ends = fragment_ids_of(addresses[[0, -1]])
-    starts = np.zeros(1, np.int64)
-    if ends[0] != ends[1]:  # rows of a fragment are adjacent
-        starts = np.append(starts, np.flatnonzero(np.diff(fragment_ids_of(addresses))) + 1)
+    if ends[0] == ends[1]:  # rows of a fragment are adjacent
+        bounds = np.append(np.arange(0, num_rows, zone_rows), num_rows)
+        return ZoneRows(values, addresses, bounds)
+    starts = np.append(0, np.flatnonzero(np.diff(fragment_ids_of(addresses))) + 1)
     stops = np.append(starts[1:], num_rows)
     firsts = [np.arange(*ends, zone_rows) for ends in zip(starts, stops, strict=True)]
     return ZoneRows(values, addresses, np.concatenate([*firsts, [num_rows]]))
@@ -324,9 +338,18 @@ class ZoneIndexType(IndexType[This]):
                 found = index.nulls.listed
                 nulls.append(found if moves is None else found[moves(found)[1]])
                 file.write(index.rows.filter(pa.array(index.zones.existing(moves))))
+            waiting: list[pa.Table] = []
+            size_bytes = 0
             for zones in cut_zones(rows, self.zone_rows(parameters)) if rows else ():
                 nulls.append(zones.null_addresses)
-                file.write(pa.Table.from_arrays(self.columns(zones, parameters), schema=schema))
+                columns = self.columns(zones, parameters)
+                waiting.append(pa.Table.from_arrays(columns, schema=schema))
+                size_bytes += waiting[-1].nbytes
+                if size_bytes >= _WRITTEN_BYTES:
+                    file.write(pa.concat_tables(waiting).combine_chunks())
+                    waiting, size_bytes = [], 0
+            if waiting:
+                file.write(pa.concat_tables(waiting).combine_chunks())
             number = file.add_global_buffer(pack_rows(np.unique(np.concatenate(nulls))))
             file.add_metadata({**self.metadata(parameters), _NULLS: str(number)})
         return self.details(parameters)

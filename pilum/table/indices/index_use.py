@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ANY_INDEX", "IndexUse"]
+__all__ = ["ANY_INDEX", "ANY_INDEX_TO_COUNT", "IndexUse"]
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,4 @@ class IndexUse:
     only_counts: bool = False
 
 
-ANY_INDEX = IndexUse()
+ANY_INDEX, ANY_INDEX_TO_COUNT = IndexUse(), IndexUse(only_counts=True)

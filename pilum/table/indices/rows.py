@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.arrays import join_arrays
+from pilum.blocks import integers
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.rows import BATCH_ROWS
+from pilum.format.rows import BATCH_ROWS, first_address
 from pilum.index.answers import RowSet
 from pilum.index.base import REFERENCE, VALUE, IndexRows, References
+from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_table, scan_tables
 from pilum.table.read.selection import Selection
@@ -27,6 +30,7 @@ __all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
 _SEED = 42
 _WINDOW_BYTES = 8 << 20
 _BATCH_BYTES = 1 << 20
+_REFERENCE_BYTES = 8
 
 OnRows = Callable[[int], None]
 """Function that is called with the number of rows that were read since the last call."""
@@ -70,30 +74,73 @@ def index_rows(
     has_ids = references is References.ROW_IDS
     options = ScanOptions(
         columns=(column.name,),
-        with_row_id=has_ids,
-        with_row_address=not has_ids,
         fragment_ids=tuple(int(one.id) for one in fragments),
         window_bytes=_WINDOW_BYTES,
     )
-    found = _read(snapshot, options, ROW_ID if has_ids else ROW_ADDRESS, on_rows)
+    found = _with_ids(snapshot, options) if has_ids else _with_addresses(snapshot, options)
     values = ScanOptions(columns=(column.name,), fragment_ids=options.fragment_ids)
 
     def sample(count: int) -> pa.Array:
         return _sample(snapshot, values, column.arrow.type, count)
 
     num_rows = sum(one.num_rows for one in fragments)
-    return IndexRows(column.arrow.type, found, num_rows, sample)
+    return IndexRows(column.arrow.type, _counted(found, on_rows), num_rows, sample)
 
 
-def _read(
-    snapshot: Snapshot, options: ScanOptions, reference: str, on_rows: OnRows
-) -> Iterator[pa.RecordBatch]:
-    for table in scan_tables(snapshot, options) if options.fragment_ids else ():
-        row_bytes = table.nbytes // max(table.num_rows, 1)
-        for batch in batches([table], max(_BATCH_BYTES // max(row_bytes, 1), BATCH_ROWS)):
-            columns = [batch.column(0), batch.column(reference)]
-            yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
-            on_rows(batch.num_rows)
+_Rows = Iterator[tuple[pa.Array, pa.Array]]
+"""Values, and the reference of each."""
+
+
+def _counted(rows: _Rows, on_rows: OnRows) -> Iterator[pa.RecordBatch]:
+    for values, references in rows:
+        yield pa.RecordBatch.from_arrays([values, references], names=[VALUE, REFERENCE])
+        on_rows(len(values))
+
+
+def _with_ids(snapshot: Snapshot, options: ScanOptions) -> _Rows:
+    for table in _tables(snapshot, replace(options, with_row_id=True)):
+        for batch in _batches(table):
+            yield batch.column(0), batch.column(ROW_ID)
+
+
+def _with_addresses(snapshot: Snapshot, options: ScanOptions) -> _Rows:
+    """Yield rows with addresses, which are counted in fragments that have no deleted rows."""
+    known = map(snapshot.manifest.fragments.find, options.fragment_ids or ())
+    for is_whole, run in groupby(filter(None, known), lambda one: one.deletion_file is None):
+        fragments = list(run)
+        part = replace(options, fragment_ids=tuple(int(one.id) for one in fragments))
+        if is_whole:
+            yield from _with_counted_addresses(snapshot, part, fragments)
+            continue
+        for table in _tables(snapshot, replace(part, with_row_address=True)):
+            for batch in _batches(table):
+                yield batch.column(0), batch.column(ROW_ADDRESS)
+
+
+def _with_counted_addresses(
+    snapshot: Snapshot, options: ScanOptions, fragments: Sequence[Fragment]
+) -> _Rows:
+    """Yield rows of whole fragments; a table has rows of only one of them."""
+    coming = iter(fragments)
+    first = left = 0
+    for table in _tables(snapshot, options):
+        while not left:
+            fragment = next(coming)
+            first, left = first_address(fragment.id), fragment.physical_rows
+        for batch in _batches(table):
+            addresses = np.arange(first, first + batch.num_rows, dtype=np.uint64)
+            yield batch.column(0), integers(addresses)
+            first += batch.num_rows
+        left -= table.num_rows
+
+
+def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterable[pa.Table]:
+    return scan_tables(snapshot, options) if options.fragment_ids else ()
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    row_bytes = table.nbytes // max(table.num_rows, 1) + _REFERENCE_BYTES
+    return batches([table], max(_BATCH_BYTES // row_bytes, BATCH_ROWS))
 
 
 def _sample(snapshot: Snapshot, options: ScanOptions, type: pa.DataType, count: int) -> pa.Array:

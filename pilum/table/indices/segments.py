@@ -171,7 +171,8 @@ class OpenSegment:
                 message.index_details.value,
                 message.index_version,
             )
-            found = cache.put_if_absent(self._key, found, found.size_bytes)
+            found.counted_bytes = found.size_bytes
+            found = cache.put_if_absent(self._key, found, found.counted_bytes)
         return found
 
     @cached_property
@@ -210,8 +211,10 @@ class OpenSegment:
         Raises:
             CorruptFileError: If a file is damaged.
         """
-        found = self.index.search(query)
-        self.count_bytes()
+        index = self.index
+        found = index.search(query)
+        if index.size_bytes != index.counted_bytes:
+            self.count_bytes()
         return None if found is None else self.answer(found)
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
@@ -284,7 +287,8 @@ class OpenSegment:
         cache = self.snapshot.session.indices
         index: Index | None = cache.get(self._key)
         if index is not None:
-            cache.resize(self._key, index, index.size_bytes)
+            index.counted_bytes = index.size_bytes
+            cache.resize(self._key, index, index.counted_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
         if self.has_ids or self.moved is not None:
@@ -471,8 +475,10 @@ def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] |
 def located(addresses: Addresses, fragments: BitMap) -> Addresses:
     """Return those of some sorted addresses that are in fragments."""
     if len(addresses) <= _FEW:
-        found = fragment_ids_of(addresses).tolist()
-        if all(number in fragments for number in found):
+        for number in fragment_ids_of(addresses).tolist():
+            if number not in fragments:
+                break
+        else:
             return addresses
     numbers = np.array(fragments.to_array(), np.uint64)
     if len(numbers) > len(addresses):

@@ -69,7 +69,7 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
     Raises:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
-    if isinstance(options.filter, RowFilter):
+    if type(options.filter) is RowFilter:
         covered = BitMap(fragment.id for fragment in snapshot.manifest.fragments)
         return Selection(covered, options.filter.rows, True)
     plan = plan_of(snapshot, options, use)
@@ -91,7 +91,8 @@ def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | N
     filter = options.filter
     if filter is None or isinstance(filter.implied, Opaque):
         return None
-    key = plan_of, id(filter), use, options.fragment_ids, options.limit, options.offset
+    restrictions = use.only_covered, use.segments, use.only_counts
+    key = plan_of, id(filter), restrictions, options.fragment_ids, options.limit, options.offset
     known: tuple[BoundFilter, list[Plan | None]] | None = snapshot.prepared.get(key)
     is_known = known is not None and known[0] is filter  # the entry keeps the filter and its id
     if known is not None and is_known and known[1]:

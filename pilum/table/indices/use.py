@@ -5,8 +5,6 @@ The implementation is imported with the first filter on a table that has an inde
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
@@ -35,4 +33,4 @@ def with_selection(
     from pilum.table.indices.selecting import selection_of
 
     selection = selection_of(snapshot, options, use)
-    return options if selection is None else replace(options, selection=selection)
+    return options if selection is None else options.with_selection(selection)

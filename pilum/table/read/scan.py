@@ -92,6 +92,18 @@ class ScanOptions:
     with_payloads: bool = False
     window_bytes: int | None = None
 
+    def with_filter(self, filter: BoundFilter) -> ScanOptions:
+        """Return the options with another filter, and no selection."""
+        changed = object.__new__(ScanOptions)  # as `dataclasses.replace`, which takes longer
+        changed.__dict__.update(self.__dict__, filter=filter, selection=None)
+        return changed
+
+    def with_selection(self, selection: Selection | None) -> ScanOptions:
+        """Return the options with another selection."""
+        changed = object.__new__(ScanOptions)
+        changed.__dict__.update(self.__dict__, selection=selection)
+        return changed
+
 
 _EVERYTHING = ScanOptions()
 
@@ -146,7 +158,9 @@ def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
     selection = options.selection
     if selection is not None and selection.is_exact and _is_of_all(snapshot, options):
         return _num_selected(snapshot, selection, selection.touched)
-    return sum(_counts(snapshot, replace(options, limit=None, offset=0)))
+    if options.limit is not None or options.offset:
+        options = replace(options, limit=None, offset=0)
+    return sum(_counts(snapshot, options))
 
 
 def _is_of_all(snapshot: Snapshot, options: ScanOptions) -> bool:
