@@ -290,6 +290,17 @@ def zone_bounds(
     validity: tuple[Bytes, int] | None,
     bounds: NDArray[np.int64],
 ) -> tuple[Bytes, Bytes, NDArray[np.uint32], NDArray[np.uint32]]: ...
+def survey_fragments(
+    message: Bytes,
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.uint8],
+    NDArray[np.int64],
+]: ...
 
 class NumberRows:
     def __new__(cls) -> Self: ...

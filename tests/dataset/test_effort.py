@@ -108,7 +108,7 @@ def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> No
     assert calls <= 125
 
 
-def test_an_append_does_little_for_each_fragment_that_exists(tmp_path: Path) -> None:
+def test_an_append_does_nothing_for_each_fragment_that_exists(tmp_path: Path) -> None:
     calls = {}
     for number in (100, 10_000):
         path = tmp_path / str(number)
@@ -118,5 +118,5 @@ def test_an_append_does_little_for_each_fragment_that_exists(tmp_path: Path) -> 
         pilum.write_dataset(_ONE, path, mode="append")  # imports what an append needs
         calls[number] = num_calls(partial(pilum.write_dataset, _ONE, path, mode="append"))
         assert len(pilum.dataset(path).get_fragments()) == number + 2
-    assert calls[100] <= 920
-    assert calls[10_000] - calls[100] <= 20_000  # two steps of generators each
+    assert calls[100] <= 660
+    assert calls[10_000] - calls[100] <= 40  # a second read, as the manifest exceeds the first

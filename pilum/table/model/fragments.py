@@ -1,9 +1,8 @@
 """The fragments of a version: an immutable sequence whose elements are built on first use.
 
-A manifest may list very many fragments, of which most readers need few or none. On open, its
-message is only surveyed. A take then builds the fragments that contain its rows, and a scan all. A
-commit that adds or changes fragments builds none of the others: it checks them, and copies their
-messages.
+A manifest may list very many fragments, of which most readers need few or none. On open, its bytes
+are only surveyed. A take then builds the fragments that contain its rows, and a scan all. A commit
+that adds or changes fragments builds none of the others: it checks them, and copies their bytes.
 
     StoredFragments    those of a manifest that was read
     ChangedFragments   those of a manifest, some of them replaced or left out
@@ -27,8 +26,9 @@ from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import GIVEN_UP, DeletionFile, Fragment, FragmentId
-from pilum.table.model.stored_sequence import HIDDEN_IDS, ROW_IDS
+from pilum.table.model.fragment import GIVEN_UP, Fragment, FragmentId
+from pilum.table.model.fragment_survey import FragmentSurvey, Trait
+from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = ["ChangedFragments", "Fragments", "GrownFragments", "StoredFragments"]
 
@@ -37,11 +37,6 @@ _Layout = tuple[tuple[FieldId, ...], tuple[int, ...]]
 
 _Format = tuple[int, int]
 """The major and the minor part of a file version."""
-_HIDDEN_COLUMNS = (
-    "spilled_row_ids",
-    "spilled_created_at_versions",
-    "spilled_last_updated_at_versions",
-)
 
 
 class Fragments(Sequence[Fragment]):
@@ -141,9 +136,16 @@ class Fragments(Sequence[Fragment]):
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         self.all()
 
-    def add_to(self, message: table_pb2.Manifest) -> None:
-        """Add the messages of the fragments to that of a manifest."""
-        message.fragments.extend([one.to_proto() for one in self.all()])
+    @property
+    def are_lossy(self) -> bool:
+        """Whether they were read from messages with members that `Fragment` cannot represent."""
+        return False
+
+    def encoded(self) -> bytes:
+        """Return the fragments as part of the message of a manifest."""
+        message = table_pb2.Manifest(fragments=[one.to_proto() for one in self.all()])
+        data: bytes = message.SerializeToString(deterministic=True)
+        return data
 
     def find(self, fragment_id: int) -> Fragment | None:
         """Return the fragment with an id, None if there is none; if two have it, the last one."""
@@ -169,35 +171,36 @@ class Fragments(Sequence[Fragment]):
 
 
 class StoredFragments(Fragments):
-    """The fragments of the message of a manifest; damaged ones raise on first use.
+    """The fragments of a manifest that was read; damaged ones raise on first use.
 
     Args:
-        message: The message; must not be changed afterwards.
+        survey: The fragments in the message of the manifest.
         where: Location of the manifest, for error messages.
 
     Attributes:
-        features: Features that the fragments show, regardless of the flags of the manifest.
-        recorded_rows: Number of rows that are not deleted, as far as it was recorded; not checked.
+        survey: The fragments in the message of the manifest.
     """
 
-    def __init__(self, message: table_pb2.Manifest, where: str = "") -> None:
+    def __init__(self, survey: FragmentSurvey, where: str = "") -> None:
         super().__init__()
-        self._all = None  # no method of its own as the source: that cycle would keep the message
-        self._message = message
+        self._all = None  # no method of its own as the source: that cycle would keep the bytes
+        self.survey = survey
         self._where = where
         self._built: dict[int, Fragment] = {}
         self._sound: set[_Layout] = set()
         self._are_plausible = False
-        self.features, self.recorded_rows, self._are_counted = _survey(message)
+        with _located(where):
+            # Bytes that are no message show at once.
+            self._odd = {place: survey.parsed(place, place + 1)[0] for place in self._odd_places}
 
     def _build(self) -> Iterator[Fragment]:
         self._require_plausible()
         with _located(self._where):
-            for message in self._message.fragments:
+            for message in self.survey.parsed():
                 yield self._checked(message)
 
     def __len__(self) -> int:
-        return len(self._message.fragments)
+        return len(self.survey)
 
     @overload
     def __getitem__(self, place: int) -> Fragment: ...
@@ -209,10 +212,11 @@ class StoredFragments(Fragments):
         """Return the fragment at a place in scan order, without building the others."""
         if isinstance(place, slice) or self._all is not None:
             return self.all()[place]
+        place = range(len(self))[place]
         found = self._built.get(place)
         if found is None:
             with _located(self._where):
-                found = self._checked(self._message.fragments[place])
+                found = self._checked(self.survey.parsed(place, place + 1)[0])
             found = self._built.setdefault(place, found)
         return found
 
@@ -220,102 +224,122 @@ class StoredFragments(Fragments):
     def ids(self) -> NDArray[np.int64]:
         """The ids of the fragments, int64, shape (n,)."""
         self._require_plausible()
-        return np.array([one.id for one in self._message.fragments], np.int64)
+        return self.survey.ids.astype(np.int64)
 
     @cached_property
     def bounds(self) -> NDArray[np.int64]:
         """The number of live rows before each fragment, and in total: int64, shape (n + 1,)."""
         self._require_plausible()
-        stored = self._message.fragments
-        num_rows = [one.physical_rows - _deleted_rows(one) for one in stored]
-        return np.cumsum([0, *num_rows], dtype=np.int64)
+        live = self.survey.rows.astype(np.int64) - self.survey.deleted.astype(np.int64)
+        return np.concatenate(([0], np.cumsum(live)))
 
     @property
-    def num_rows(self) -> int:
-        """The number of rows that are not deleted, as far as it was recorded."""
-        self._require_plausible()
-        return self.recorded_rows
+    def have_recorded_rows(self) -> bool:
+        """Whether there are rows that are not deleted, as far as it was recorded; not checked."""
+        return bool((self.survey.rows != self.survey.deleted).any())
 
-    @property
+    @cached_property
     def are_counted(self) -> bool:
         """Whether the row counts of all fragments were recorded."""
-        return self._are_counted
+        survey = self.survey
+        is_unknown = (survey.traits & np.uint8(Trait.DELETIONS) != 0) & (survey.deleted == 0)
+        return bool((survey.rows != 0).all() and not is_unknown.any())
+
+    @cached_property
+    def are_distinct(self) -> bool:
+        """Whether all fragment ids are different."""
+        return self.are_ascending or len(np.unique(self.ids)) == len(self)
+
+    @cached_property
+    def recorded_formats(self) -> frozenset[_Format]:
+        """The versions of the data files; not checked."""
+        with _located(self._where):
+            files = [file for message in self._samples.values() for file in message.files]
+        return frozenset((file.file_major_version, file.file_minor_version) for file in files)
 
     @cached_property
     def formats(self) -> frozenset[_Format]:
-        """The versions of the data files.
-
-        All fragments are checked, in a fraction of the time that it takes to build them. Those that
-        are not like others before them are built, so that their damage shows.
-        """
+        """The versions of the data files, after checking all fragments."""
         self._require_plausible()
-        sound: set[tuple[_Layout, _Format]] = set()
-        last: table_pb2.DataFile | None = None
         with _located(self._where):
-            for message in self._message.fragments:
-                files = message.files
-                if not files:
-                    self._checked(message)
-                for file in files:
-                    path = file.path
-                    is_odd = not path or "\0" in path or ".." in path
-                    if last is not None and not is_odd and _are_alike(file, last):
-                        continue
-                    layout = tuple(file.fields), tuple(file.column_indices)
-                    found = layout, (file.file_major_version, file.file_minor_version)
-                    if found not in sound or is_odd:
-                        self._checked(message)
-                        sound.add(found)
-                    last = file
-                if message.HasField("deletion_file"):
-                    DeletionFile.from_proto(message.deletion_file)
-        return frozenset(one for _, one in sound)
+            for message in (self._samples | self._odd).values():
+                self._checked(message)
+        return self.recorded_formats
 
     @cached_property
+    def features(self) -> Feature:
+        """Features that the fragments show, regardless of the flags of the manifest."""
+        traits = self.survey.all_traits
+        found = Feature.DELETION_FILES if traits & Trait.DELETIONS else Feature(0)
+        if traits & Trait.DELETIONS_ELSEWHERE:
+            found |= Feature.BASE_PATHS
+        return found | Feature.DATA_OVERLAY_FILES if traits & Trait.OVERLAYS else found
+
+    @property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
-        return bool(self.features & Feature.DELETION_FILES)
+        return bool(self.survey.all_traits & Trait.DELETIONS)
 
-    @cached_property
+    @property
     def have_row_ids(self) -> bool:
         """Whether all fragments have stable row ids."""
-        stored = self._message.fragments
-        return all(one.inline_row_ids or one.WhichOneof(ROW_IDS.arm) for one in stored)
+        return bool((self.survey.traits & np.uint8(Trait.ROW_IDS)).all())
 
-    @cached_property
+    @property
     def have_hidden_columns(self) -> bool:
         """Whether a sequence of a fragment is stored as a column of the data files."""
-        flags = self._message.reader_feature_flags | self._message.writer_feature_flags
-        if not flags & (Feature.STABLE_ROW_IDS | Feature.SPILLED_ROW_LINEAGE):
-            return False  # only tables with stable row ids have sequences
-        return any(any(map(one.HasField, _HIDDEN_COLUMNS)) for one in self._message.fragments)
+        return bool(self.survey.all_traits & Trait.HIDDEN_COLUMNS)
+
+    @cached_property
+    def are_lossy(self) -> bool:
+        """Whether a fragment has members, at any depth, that `Fragment` cannot represent."""
+        return any(map(_is_lossy, self._odd.values()))
 
     def require_sound(self) -> None:
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         assert self.formats is not None
 
-    def are_of(self, message: table_pb2.Manifest) -> bool:
-        """Return whether they are exactly those of a message."""
-        return self._message is message
+    def encoded(self) -> bytes:
+        """Return the fragments as part of the message of a manifest."""
+        return self.survey.entries()
 
-    def add_to(self, message: table_pb2.Manifest) -> None:
-        """Add the messages of the fragments to that of a manifest."""
-        message.MergeFrom(table_pb2.Manifest(fragments=self._message.fragments))
+    @property
+    def _odd_places(self) -> list[int]:
+        return self.survey.having(Trait.ODD)
+
+    @cached_property
+    def _samples(self) -> dict[int, table_pb2.DataFragment]:
+        """A fragment with each layout of data files, by place."""
+        places = self.survey.samples.tolist()
+        return {place: self.survey.parsed(place, place + 1)[0] for place in places}
 
     def _require_plausible(self) -> None:
         """Check the ids and row counts of all fragments, before they are used or added up."""
         if self._are_plausible:
             return
+        survey = self.survey
+        wrong = (survey.ids > MAX_FRAGMENT_ID) | (survey.rows > MAX_ROWS)
+        wrong |= survey.deleted > np.where(survey.rows == 0, MAX_ROWS, survey.rows)
         with _located(self._where):
-            seen = set()
-            for fragment in self._message.fragments:
-                rows = fragment.physical_rows
-                if rows > MAX_ROWS or fragment.HasField("deletion_file"):
-                    _require_plausible(fragment)
-                seen.add(fragment.id)
-            if max(seen, default=0) > MAX_FRAGMENT_ID or len(seen) < len(self):
-                _require_distinct(self._message)
+            for place in np.flatnonzero(wrong).tolist():
+                counts = survey.ids[place], survey.rows[place], survey.deleted[place]
+                _require_plausible(*map(int, counts))
+            are_ascending = (survey.ids[:-1] < survey.ids[1:]).all()
+            if not are_ascending and len(np.unique(survey.ids)) < len(survey):
+                self._require_distinct()
         self._are_plausible = True
+
+    def _require_distinct(self) -> None:
+        """Raise CorruptFileError if a fragment is listed twice.
+
+        Tables of release 0.16 may have two fragments with the same id, but with different files.
+        """
+        seen = set()
+        for fragment in self.survey.parsed():
+            key = fragment.id, *(file.path for file in fragment.files)
+            if key in seen:
+                raise CorruptFileError(f"fragment {fragment.id} is listed twice")
+            seen.add(key)
 
     def _checked(self, message: table_pb2.DataFragment) -> Fragment:
         """Build a fragment; unlike in a transaction, nothing may be missing in it."""
@@ -327,6 +351,8 @@ class StoredFragments(Fragments):
             layout = file.fields, file.column_indices
             if fault := _fault_of_path(file.path) or self._fault_of_layout(layout):
                 raise CorruptFileError(fault, f"data file {file.path!r}", where)
+        if twice := _listed_twice(fragment):
+            raise CorruptFileError("listed twice", f"data file {twice!r}", where)
         return fragment
 
     def _fault_of_layout(self, layout: _Layout) -> str:
@@ -359,7 +385,7 @@ class ChangedFragments(Fragments):
 
     def __init__(
         self,
-        base: Fragments,
+        base: StoredFragments,
         changed: Mapping[FragmentId, Fragment],
         removed: Collection[FragmentId],
     ) -> None:
@@ -442,14 +468,15 @@ class ChangedFragments(Fragments):
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         self.base.require_sound()
 
-    def add_to(self, message: table_pb2.Manifest) -> None:
-        """Add the messages of the fragments to that of a manifest."""
-        first = len(message.fragments)
-        self.base.add_to(message)
-        for place, one in self._changed.items():
-            message.fragments[first + place].CopyFrom(one.to_proto())
-        for place in reversed(self._removed):
-            del message.fragments[first + place]
+    def encoded(self) -> bytes:
+        """Return the fragments as part of the message of a manifest."""
+        survey, parts, start = self.base.survey, [], 0
+        for place in sorted((*self._changed, *self._removed)):
+            parts.append(survey.entries(start, place))
+            if place in self._changed:
+                parts.append(Fragments([self._changed[place]]).encoded())
+            start = place + 1
+        return b"".join((*parts, survey.entries(start)))
 
 
 class GrownFragments(Fragments):
@@ -530,78 +557,38 @@ class GrownFragments(Fragments):
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         self.base.require_sound()
 
-    def add_to(self, message: table_pb2.Manifest) -> None:
-        """Add the messages of the fragments to that of a manifest."""
-        self.base.add_to(message)
-        self.new.add_to(message)
+    def encoded(self) -> bytes:
+        """Return the fragments as part of the message of a manifest."""
+        return self.base.encoded() + self.new.encoded()
 
 
-def _survey(message: table_pb2.Manifest) -> tuple[Feature, int, bool]:
-    """Survey all fragments, in an eighth of the time that it takes to build them.
-
-    This is most of the cost of opening a table with very many fragments, so nothing is validated
-    here; see `StoredFragments._require_plausible`. The result is the features that the content of
-    the manifest shows, the number of rows that are not deleted, and whether the row counts of all
-    fragments were recorded.
-    """
-    found = int(Feature.BASE_PATHS) if message.base_paths else 0  # a plain int is much faster
-    num_rows, are_counted = 0, True
-    for fragment in message.fragments:
-        rows = fragment.physical_rows
-        if not rows:
-            are_counted = False
-        if fragment.HasField("deletion_file"):
-            deletion_file = fragment.deletion_file
-            found |= Feature.DELETION_FILES.value
-            if deletion_file.HasField("base_id"):
-                found |= Feature.BASE_PATHS.value
-            if not deletion_file.num_deleted_rows:
-                are_counted = False
-            rows -= deletion_file.num_deleted_rows
-        if fragment.overlays:
-            found |= Feature.DATA_OVERLAY_FILES.value
-        num_rows += rows
-    return Feature(found), num_rows, are_counted
-
-
-def _require_plausible(message: table_pb2.DataFragment) -> None:
+def _require_plausible(number: int, rows: int, deleted: int) -> None:
     """Raise CorruptFileError if the numbers of a fragment are impossible."""
-    if message.id > MAX_FRAGMENT_ID:
-        raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
-    where, rows = f"fragment {message.id}", message.physical_rows
+    if number > MAX_FRAGMENT_ID:
+        raise CorruptFileError(f"fragment id {number} needs more than 32 bits")
+    where = f"fragment {number}"
     if rows > MAX_ROWS:
         raise CorruptFileError(f"{rows} rows; rows have addresses of 32 bits", where)
-    if (deleted := _deleted_rows(message)) > (rows or MAX_ROWS):
+    if deleted > (rows or MAX_ROWS):
         raise CorruptFileError(f"{deleted} of {rows} rows are deleted", where)
 
 
-def _require_distinct(message: table_pb2.Manifest) -> None:
-    """Raise CorruptFileError if a fragment is listed twice.
-
-    Tables of release 0.16 may have two fragments with the same id, but with different files.
-    """
-    seen = set()
-    for fragment in message.fragments:
-        _require_plausible(fragment)
-        key = fragment.id, *(file.path for file in fragment.files)
-        if key in seen:
-            raise CorruptFileError(f"fragment {fragment.id} is listed twice")
-        seen.add(key)
+def _is_lossy(message: table_pb2.DataFragment) -> bool:
+    if message.clustering_id or message.metadata:
+        return True
+    size_bytes = message.ByteSize()
+    known = table_pb2.DataFragment()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return bool(known.ByteSize() != size_bytes)
 
 
-def _deleted_rows(message: table_pb2.DataFragment) -> int:
-    has_deleted = message.HasField("deletion_file")
-    return message.deletion_file.num_deleted_rows if has_deleted else 0
-
-
-def _are_alike(one: table_pb2.DataFile, other: table_pb2.DataFile) -> bool:
-    """Return whether two files have the same fields in the same columns, and one version."""
-    return (
-        one.fields == other.fields
-        and one.column_indices == other.column_indices
-        and one.file_minor_version == other.file_minor_version
-        and one.file_major_version == other.file_major_version
-    )
+def _listed_twice(fragment: Fragment) -> str:
+    """Return the path of a data file that a fragment has twice; empty if there is none."""
+    if len(fragment.files) < 2:
+        return ""
+    counts = Counter((file.path, file.base_id) for file in fragment.files)
+    return next((path for (path, _), count in counts.items() if count > 1), "")
 
 
 def _fault_of_path(path: str) -> str:

@@ -79,8 +79,8 @@ class Manifest:
         max_allocated_field_id: Highest field id ever assigned, in tables that never reuse field
             ids; None in others.
         index_section: `IndexSection` as it was read, byte for byte; empty without indices.
-        message: The message of the manifest that this one was read or derived from, if any. It
-            may have members that no other attribute represents.
+        message: The message of the manifest that this one was read or derived from, if any, without
+            the fragments. It may have members that no other attribute represents.
     """
 
     schema: Schema
@@ -142,7 +142,7 @@ class Manifest:
     @cached_property
     def is_lossy(self) -> bool:
         """Whether the message has members, at any depth, that the attributes cannot represent."""
-        return self.message is not None and _is_lossy(self.message)
+        return self.fragments.are_lossy or (self.message is not None and _is_lossy(self.message))
 
     @property
     def highest_fragment_id(self) -> int:
@@ -195,9 +195,12 @@ class Manifest:
 
     @classmethod
     def from_proto(
-        cls, message: table_pb2.Manifest, index_section: bytes = b"", where: str = ""
+        cls,
+        message: table_pb2.Manifest,
+        fragments: StoredFragments,
+        index_section: bytes = b"",
     ) -> Manifest:
-        """Build a manifest from its message, which must not be changed afterwards.
+        """Build a manifest from its message without the fragments, which must not be changed.
 
         The index section is as stored; damaged fragments raise on first use.
         UnsupportedFeatureError is raised if the fragments are not in the manifest itself.
@@ -206,12 +209,13 @@ class Manifest:
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
         writer = message.writer_version
         bases = tuple(map(BasePath.from_proto, message.base_paths))
+        shown = fragments.features
         if bases:
             require_distinct(bases)
-        fragments = StoredFragments(message, where)
+            shown |= Feature.BASE_PATHS
         schema = Schema.from_proto(message.fields, message.schema_metadata)
-        if (num_rows := fragments.recorded_rows) and not schema.fields:
-            raise CorruptFileError(f"the schema has no fields, but there are {num_rows} rows")
+        if not schema.fields and fragments.have_recorded_rows:
+            raise CorruptFileError("the schema has no fields, but there are rows")
         if schema.fault:
             raise CorruptFileError(schema.fault)
         return cls(
@@ -219,14 +223,14 @@ class Manifest:
             fragments=fragments,
             version=message.version,
             timestamp_ns=nanoseconds_of(message.timestamp),
-            data_format=_format_of(message),
+            data_format=_format_of(message, fragments),
             max_fragment_id=(
                 message.max_fragment_id if message.HasField("max_fragment_id") else None
             ),
             config=dict(message.config),
             table_metadata=dict(message.table_metadata),
-            reader_flags=int(message.reader_feature_flags | fragments.features),
-            writer_flags=int(message.writer_feature_flags | fragments.features),
+            reader_flags=int(message.reader_feature_flags | shown),
+            writer_flags=int(message.writer_feature_flags | shown),
             transaction_file=message.transaction_file,
             writer_version=(
                 WriterVersion(writer.library, writer.version)
@@ -246,7 +250,7 @@ class Manifest:
         )
 
     def to_proto(self) -> table_pb2.Manifest:
-        """Return the message, without the offsets of the other sections of the file."""
+        """Return the message without the fragments and the offsets of other sections."""
         message = table_pb2.Manifest(
             fields=self.schema.to_proto(),
             version=self.version,
@@ -263,7 +267,6 @@ class Manifest:
             branch=self.branch,
             base_paths=[base.to_proto() for base in self.base_paths],
         )
-        self.fragments.add_to(message)
         message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOSECONDS)
         if self.writer_version is not None:
             message.writer_version.library, message.writer_version.version = self.writer_version
@@ -317,17 +320,12 @@ def _require_supported(flags: int, where: str, verb: str) -> None:
     )
 
 
-def _format_of(message: table_pb2.Manifest) -> str:
+def _format_of(message: table_pb2.Manifest, fragments: StoredFragments) -> str:
     """Return the recorded data format, else that of all files: 0.16 wrote "0.1" for 2.0 files."""
     written = message.data_format.version
     if written not in ("", "0.1"):
         return written
-    numbers = {
-        (file.file_major_version, file.file_minor_version)
-        for fragment in message.fragments
-        for file in fragment.files
-    }
-    formats = {_format_of_file(*pair) for pair in numbers}
+    formats = {_format_of_file(*pair) for pair in fragments.recorded_formats}
     if len(formats) == 1:
         return formats.pop()
     is_v2 = message.writer_feature_flags & Feature.V2_FORMAT_DEPRECATED
@@ -343,8 +341,6 @@ def _format_of_file(major: int, minor: int) -> str:
 def _is_lossy(message: table_pb2.Manifest) -> bool:
     """Return whether the message has members, at any depth, that `Manifest` cannot represent."""
     if any(map(message.HasField, _UNCARRIED)):
-        return True
-    if any(fragment.clustering_id or fragment.metadata for fragment in message.fragments):
         return True
     if any(map(_is_lossy_field, message.fields)):
         return True

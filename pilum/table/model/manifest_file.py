@@ -40,6 +40,7 @@ from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store, prefetch, write_object
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
+from pilum.table.model.fragment_survey import FragmentSurvey
 from pilum.table.model.fragments import StoredFragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import (
@@ -91,8 +92,16 @@ def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
         message.transaction_section = len(body)
         body += _with_length(transaction)
     position = len(body)
-    body += _with_length(message.SerializeToString(deterministic=True))
+    body += _with_length(_serialized(message, manifest.fragments.encoded()))
     return bytes(body) + _FOOTER.pack(position, *_FORMAT_VERSION, _MAGIC)
+
+
+def _serialized(message: table_pb2.Manifest, fragments: bytes) -> bytes:
+    """Return the bytes of a message and of its fragments, in the order of field numbers."""
+    columns = table_pb2.Manifest(fields=message.fields)
+    message.ClearField("fields")
+    ends = (one.SerializeToString(deterministic=True) for one in (columns, message))
+    return fragments.join(ends)
 
 
 def is_inlined(transaction: bytes) -> bool:
@@ -183,33 +192,32 @@ class _ManifestFile:
 
     def manifest(self) -> Manifest:
         """Build the manifest, with its dictionaries and index section."""
-        indices = self.index_section(self.message)
-        decode_message(table_pb2.IndexSection, indices, self._path)
         try:
-            manifest = Manifest.from_proto(self.message, indices, self._place)
-            if manifest.is_legacy:
-                manifest = load_dictionaries(manifest, self.message, self._source)
+            survey = FragmentSurvey.of(self.data)
         except CorruptFileError as error:
-            raise error.at(self._place) from None
+            raise error.at(self._path) from None
+        message = decode_message(table_pb2.Manifest, survey.head, self._path)
+        indices = self.index_section(message)
+        decode_message(table_pb2.IndexSection, indices, self._path)
+        place = f"{self._path}, version {message.version}"  # not obvious from all paths
+        fragments = StoredFragments(survey, place)
+        try:
+            manifest = Manifest.from_proto(message, fragments, indices)
+            if manifest.is_legacy:
+                manifest = load_dictionaries(manifest, message, self._source)
+        except CorruptFileError as error:
+            raise error.at(place) from None
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
         return manifest
 
     def has_content_of(self, known: Manifest) -> bool:
         """Return whether a manifest was read from the same bytes, and is as it was read."""
-        fragments, message = known.fragments, known.message
-        return (
-            message is not None
-            and isinstance(fragments, StoredFragments)
-            and fragments.are_of(message)
-            and message == self.message
-            and known.index_section == self.index_section(self.message)
-        )
-
-    @property
-    def _place(self) -> str:
-        """Return the path and the version, which is not obvious from the path of a manifest."""
-        return f"{self._path}, version {self.message.version}"
+        fragments = known.fragments
+        if not isinstance(fragments, StoredFragments) or fragments.survey.data != self.data:
+            return False
+        message = known.message
+        return message is not None and known.index_section == self.index_section(message)
 
     def index_section(
         self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles

@@ -15,6 +15,7 @@ pub mod compression;
 pub mod dictionary;
 pub mod distinct;
 pub mod error;
+pub mod fragment_survey;
 pub mod fsst;
 pub mod full_zip;
 pub mod inverted;

@@ -14,6 +14,7 @@ mod hnsw;
 mod indices;
 mod inverted;
 mod json;
+mod manifests;
 mod packed;
 mod page_reads;
 mod pages20;
@@ -60,6 +61,8 @@ mod _kernels {
     use crate::json::{
         decode_json, encode_json, json_array_contains, json_array_lengths, json_select, json_values,
     };
+    #[pymodule_export]
+    use crate::manifests::survey_fragments;
     #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_manifests import read_manifest
 
 import pilum
 from pilum import FragmentMetadata, LanceDataset
@@ -26,7 +27,6 @@ from pilum.table.model.fragment import (
     FragmentId,
 )
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
@@ -157,4 +157,4 @@ def test_a_base_that_cannot_be_opened(
 def test_two_bases_of_one_id_are_damage() -> None:
     bases = [table_pb2.BasePath(id=1, path=path) for path in ("/a", "/b")]
     with pytest.raises(CorruptFileError, match="share an id"):
-        Manifest.from_proto(table_pb2.Manifest(base_paths=bases))
+        read_manifest(table_pb2.Manifest(base_paths=bases))

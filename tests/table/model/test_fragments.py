@@ -8,6 +8,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
+from stored_manifests import read_manifest
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
@@ -25,14 +26,14 @@ def message(fragments: list[table_pb2.DataFragment]) -> table_pb2.Manifest:
 
 def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_are() -> None:
     whole = message(fragments=[table_pb2.DataFragment(id=1, physical_rows=5)])
-    manifest = Manifest.from_proto(whole, where="here")
+    manifest = read_manifest(whole, where="here")
     assert (manifest.num_rows, manifest.fragments.are_counted) == (5, True)
     with pytest.raises(CorruptFileError, match="5 rows, but no data files") as caught:
         manifest.fragments.all()
     assert "here" in str(caught.value)
     whole.fragments[0].files.add(path="a.lance")
-    assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
-    other = replace(Manifest.from_proto(whole), fragments=Fragments())
+    assert read_manifest(whole) == read_manifest(whole)
+    other = replace(read_manifest(whole), fragments=Fragments())
     assert (other.fragments, other.num_rows) == (Fragments(), 0)
 
 
@@ -42,7 +43,7 @@ def test_a_manifest_that_is_dropped_is_freed_without_the_garbage_collector() -> 
     whole = message(fragments=[table_pb2.DataFragment(physical_rows=5, files=[file])])
     gc.disable()
     try:
-        fragments = Manifest.from_proto(whole).fragments
+        fragments = read_manifest(whole).fragments
         assert len(fragments.all()) == fragments.bounds.size - 1
         freed = weakref.ref(fragments)
         del fragments
@@ -61,7 +62,7 @@ def test_fragments_are_found_without_building_the_others() -> None:
         table_pb2.DataFragment(id=2, files=files, physical_rows=7, deletion_file=deleted),
         table_pb2.DataFragment(id=2**32 - 1, physical_rows=1),
     ]
-    manifest = Manifest.from_proto(message(fragments=fragments), where="somewhere")
+    manifest = read_manifest(message(fragments=fragments), where="somewhere")
     places = manifest.fragments
     assert (places.ids.tolist(), places.bounds.tolist()) == ([4, 2, 2**32 - 1], [0, 10, 14, 15])
     found = places.find(2)
@@ -79,7 +80,7 @@ def test_fragments_are_found_among_those_that_are_built() -> None:
         table_pb2.DataFragment(id=number, physical_rows=2, files=[{"path": path}])
         for number, path in ((3, "a.lance"), (1, "b.lance"), (3, "c.lance"))
     ]
-    manifest = Manifest.from_proto(message(fragments=fragments))
+    manifest = read_manifest(message(fragments=fragments))
     places = Fragments(manifest.fragments)
     assert (places.ids.tolist(), places.bounds.tolist()) == ([3, 1, 3], [0, 2, 4, 6])
     assert not places.are_distinct
@@ -90,8 +91,8 @@ def test_fragments_are_a_sequence_however_they_are_made() -> None:
         table_pb2.DataFragment(id=number, physical_rows=2, files=[{"path": f"{number}.lance"}])
         for number in range(3)
     ]
-    lazy = Manifest.from_proto(message(stored)).fragments
-    listed = Fragments(Manifest.from_proto(message(stored)).fragments)
+    lazy = read_manifest(message(stored)).fragments
+    listed = Fragments(read_manifest(message(stored)).fragments)
     later = Fragments(lambda: listed)
     for fragments in (lazy, listed, later):
         assert [int(one.id) for one in fragments] == [0, 1, 2]

@@ -115,7 +115,7 @@ def test_an_unreadable_transaction_does_not_hide_the_table(tmp_path: Path) -> No
 
 
 def test_bytes_before_the_sections_are_allowed(tmp_path: Path) -> None:
-    message = SMALLEST.to_proto().SerializeToString()
+    message = SMALLEST.fragments.encoded() + SMALLEST.to_proto().SerializeToString()
     data = b"dictionary" + struct.pack("<I", len(message)) + message
     data += struct.pack("<QHH4s", 10, 9, 9, b"LANC")
     assert load(tmp_path, data) == SMALLEST

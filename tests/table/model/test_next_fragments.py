@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_manifests import read_manifest, stored_fragments, with_fragments
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
@@ -67,7 +68,7 @@ def manifest_messages(draw: st.DrawFn, most: int = 5) -> table_pb2.Manifest:
 def test_grown_fragments_are_those_of_the_version_and_the_new_ones(
     whole: table_pb2.Manifest, data: st.DataObject
 ) -> None:
-    stored = Manifest.from_proto(whole).fragments
+    stored = read_manifest(whole).fragments
     first = stored.highest_id + 1
     messages = [
         data.draw(fragment_messages(first + n)) for n in range(data.draw(st.integers(0, 3)))
@@ -82,10 +83,7 @@ def test_grown_fragments_are_those_of_the_version_and_the_new_ones(
         assert getattr(grown, name) == getattr(plain, name), name
     assert [grown[place] for place in range(len(grown))] == list(plain)
     assert grown == plain
-    written, expected = table_pb2.Manifest(), table_pb2.Manifest()
-    grown.add_to(written)
-    plain.add_to(expected)
-    assert written == expected
+    assert with_fragments(grown) == with_fragments(plain)
     assert pickle.loads(pickle.dumps(grown)) == plain
 
 
@@ -93,7 +91,7 @@ def test_grown_fragments_are_those_of_the_version_and_the_new_ones(
 def test_changed_fragments_are_those_of_the_version_except_for_some(
     whole: table_pb2.Manifest, data: st.DataObject
 ) -> None:
-    stored = Manifest.from_proto(whole).fragments
+    stored = stored_fragments(whole)
     before = [*map(Fragment.from_proto, whole.fragments)]
     ids = [one.id for one in before]
     chosen = st.sets(st.sampled_from(ids)) if ids else st.just(set())
@@ -112,10 +110,7 @@ def same_as(found: Fragments, plain: Fragments) -> None:
     assert len(found) == len(plain)
     assert found.ids.tolist() == plain.ids.tolist()
     assert found.bounds.tolist() == plain.bounds.tolist()
-    written, expected = table_pb2.Manifest(), table_pb2.Manifest()
-    found.add_to(written)
-    plain.add_to(expected)
-    assert written == expected
+    assert with_fragments(found) == with_fragments(plain)
     assert [found[place] for place in range(len(found))] == list(plain)
     for name in PROPERTIES:
         assert getattr(found, name) == getattr(plain, name), name
@@ -128,12 +123,12 @@ def test_a_delete_builds_only_the_fragments_that_it_changes() -> None:
     whole = Manifest(schema, Fragments(), version=1).to_proto()
     rows = [table_pb2.DataFragment(id=n, physical_rows=5, files=[file()]) for n in range(50)]
     whole.fragments.extend(rows)
-    manifest = Manifest.from_proto(whole)
+    manifest = read_manifest(whole)
     stored = manifest.fragments
     assert isinstance(stored, StoredFragments)
     image = Fragment(FragmentId(7), (), 0, DeletionFile(DeletionFileType.ARROW, 2, 7, 1))
     made = Delete(updated=(image,), removed=(FragmentId(9),)).apply(manifest).with_flags()
-    written = made.to_proto()
+    written = with_fragments(made.fragments)
     assert stored._all is None
     assert list(stored._built) == [7]
     assert [one.id for one in written.fragments] == [n for n in range(50) if n != 9]
@@ -145,7 +140,7 @@ def test_a_delete_builds_only_the_fragments_that_it_changes() -> None:
 def test_a_new_fragment_may_have_an_id_between_the_others(
     whole: table_pb2.Manifest, number: int
 ) -> None:
-    stored = Manifest.from_proto(whole).fragments
+    stored = read_manifest(whole).fragments
     ids = stored.ids.tolist()
     new = Fragment.from_proto(table_pb2.DataFragment(id=number, physical_rows=5))
     if number in ids:
@@ -167,6 +162,7 @@ DAMAGED = {
     "2 fields have 1 columns": [file(fields=[0, 1])],
     "no field has the id": [file(fields=[-9])],
     "field 0 is listed twice": [file(fields=[0, 0], column_indices=[0, 1])],
+    "^listed twice": [file(), file()],
 }
 
 
@@ -177,10 +173,10 @@ def test_damage_to_any_fragment_shows_before_a_commit(text: str) -> None:
     sound = [table_pb2.DataFragment(id=n, physical_rows=5, files=[file()]) for n in range(3)]
     damaged = table_pb2.DataFragment(id=3, physical_rows=5, files=DAMAGED[text])
     whole.fragments.extend([*sound, damaged])
-    fragments = Manifest.from_proto(whole, where="here").fragments
+    fragments = read_manifest(whole, where="here").fragments
     with pytest.raises(CorruptFileError, match=text):
         fragments.require_sound()
     with pytest.raises(CorruptFileError, match=text):
         fragments.all()
     del whole.fragments[3]
-    StoredFragments(whole).require_sound()
+    stored_fragments(whole).require_sound()
