@@ -269,22 +269,19 @@ _ALIKE = 1.25
 _SMALL_SAMPLE = 512
 _SURELY_REPEATED = 16_384
 """Size of the small sample. With no more distinct values than that, it has eight repeats on
-average, and none in one of three thousand samples; long strings take a while to compare."""
+average, and none in one of three thousand samples."""
 
 
 def choose_dictionary(
     leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> Choice | Candidate:
     """Return indices and dictionary if they are clearly smaller; else the reason."""
-    if not _may_have(block, options):
+    if not isinstance(block, FixedBlock | StringBlock) or not _may_have(block, options):
         return _no("not for such values")
     if len(leaf) < MIN_DICTIONARY_VALUES:
         return _no(f"fewer than {MIN_DICTIONARY_VALUES} values")
-    if isinstance(block, FixedBlock) and block.bits == 64:
-        # Two floats may be equal and yet have different bits.
-        leaf = leaf.view(pa.int64())
     most = min(len(leaf) // options.dict_divisor, _DICTIONARY_MAX_VALUES)
-    if not _repeats(leaf, most):
+    if not _repeats(leaf, block, most):
         return _no(f"more than {most} different values by a sample")
     found = _distinct(leaf, block, most)
     if found is None:
@@ -300,7 +297,9 @@ def choose_dictionary(
     return Choice(indices, choice.encoding, candidates, total, dictionary)
 
 
-def _distinct(leaf: pa.Array, block: ValueBlock, most: int) -> tuple[ValueBlock, FixedBlock] | None:
+def _distinct(
+    leaf: pa.Array, block: FixedBlock | StringBlock, most: int
+) -> tuple[ValueBlock, FixedBlock] | None:
     """Return the distinct values and the index of each value; None if there are over `most`."""
     if isinstance(block, StringBlock):
         # Arrow would take twice as long.
@@ -310,7 +309,6 @@ def _distinct(leaf: pa.Array, block: ValueBlock, most: int) -> tuple[ValueBlock,
         numbers, firsts = found
         values = block_of(leaf.take(integers(firsts)))
         return values, FixedBlock(numbers.view(np.uint8), 32, len(numbers))
-    assert isinstance(block, FixedBlock)
     width = block.bits // 8
     # All nulls are zeros in the block.
     found = kernels.distinct_words(block.data, width, most + min(leaf.null_count, 1))
@@ -332,11 +330,11 @@ def _no(reason: str) -> Candidate:
     return Candidate("dictionary", None, reason)
 
 
-def _may_have(block: ValueBlock, options: EncodingOptions) -> bool:
+def _may_have(block: FixedBlock | StringBlock, options: EncodingOptions) -> bool:
     """Return whether the format has dictionaries of such values, and they are not too slow."""
     if isinstance(block, FixedBlock):
         return block.bits == 128 or (block.bits == 64 and options.prefer != "speed")
-    return isinstance(block, StringBlock)
+    return True
 
 
 def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
@@ -346,41 +344,58 @@ def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
     return block.raw_bytes
 
 
-def _repeats(leaf: pa.Array, most: int) -> bool:
+def _repeats(leaf: pa.Array, block: FixedBlock | StringBlock, most: int) -> bool:
     """Return whether a sample suggests at most `most` distinct values."""
-    if len(leaf) <= _DICTIONARY_SAMPLE:
+    count = len(leaf)
+    if count >= _SMALL_SAMPLE and most < _SURELY_REPEATED:
+        small = _sample_of(leaf, block, _SMALL_SAMPLE)
+        if small.distinct == small.drawn:
+            return False
+    if count <= _DICTIONARY_SAMPLE:
         return True
-    if most < _SURELY_REPEATED and _sample_of(leaf, _SMALL_SAMPLE)[1] == _SMALL_SAMPLE:
-        return False
-    per_stretch, distinct = _sample_of(leaf, _DICTIONARY_SAMPLE)
-    share = distinct / _DICTIONARY_SAMPLE
+    sample = _sample_of(leaf, block, _DICTIONARY_SAMPLE)
+    share = sample.distinct / _DICTIONARY_SAMPLE
     if share >= _MOSTLY_DISTINCT:
         return False
-    if share * len(leaf) <= most:
+    if share * count <= most:
         return True
-    estimate = _drawn_from(per_stretch, distinct)
-    if estimate > most or len(leaf) < 2 * _LARGE_SAMPLE:
+    estimate = _drawn_from(sample)
+    if estimate > most or count < 2 * _LARGE_SAMPLE:
         return estimate <= most
     # Where few values are frequent and many are rare, a larger sample finds more of these.
-    return _drawn_from(*_sample_of(leaf, _LARGE_SAMPLE)) <= _ALIKE * estimate
+    return _drawn_from(_sample_of(leaf, block, _LARGE_SAMPLE)) <= _ALIKE * estimate
 
 
-def _sample_of(leaf: pa.Array, count: int) -> tuple[int, int]:
-    """Count the distinct values of stretches from all over the values: of each, and of all."""
-    step, size = len(leaf) // _STRETCHES, count // _STRETCHES
-    stretches = [leaf.slice(i * step, size) for i in range(_STRETCHES)]
-    encoded = pa.concat_arrays(stretches).dictionary_encode("encode")
-    codes = np.sort(encoded.indices.to_numpy().reshape(_STRETCHES, size), axis=1)
-    per_stretch = _STRETCHES + int(np.count_nonzero(np.diff(codes, axis=1)))
-    return per_stretch, len(encoded.dictionary)
+class _Sample(NamedTuple):
+    """Stretches from all over the values, without nulls.
+
+    Attributes:
+        drawn: The number of values.
+        per_stretch: The sum of the numbers of distinct values of each stretch.
+        distinct: The number of distinct values of all.
+    """
+
+    drawn: int
+    per_stretch: int
+    distinct: int
 
 
-def _drawn_from(drawn: int, distinct: int) -> float:
+def _sample_of(leaf: pa.Array, block: FixedBlock | StringBlock, count: int) -> _Sample:
+    size, validity = count // _STRETCHES, _validity(leaf)
+    if isinstance(block, StringBlock):
+        sampled = kernels.sample_strings(block.offsets, block.data, validity, _STRETCHES, size)
+    else:
+        sampled = kernels.sample_words(block.data, block.bits // 8, validity, _STRETCHES, size)
+    return _Sample(*sampled)
+
+
+def _drawn_from(sample: _Sample) -> float:
     """Estimate how many values there are, if so many were drawn of them and so many differed.
 
     Each of `n` values is among `drawn` ones with a probability of about `1 - exp(-drawn / n)`.
     Values that never occur again, in another stretch, are not drawn from a limited number.
     """
+    drawn, distinct = sample.per_stretch, sample.distinct
     if distinct >= drawn:
         return np.inf
     low, high = float(distinct), float(drawn) ** 2

@@ -269,6 +269,8 @@ def test_costs_are_what_the_encodings_take(values: list[int], bits: int) -> None
 def test_distinct_words_are_numbered_as_they_come(words: list[int], most: int, width: int) -> None:
     data = as_bytes(b"".join(word.to_bytes(width, "little") for word in words))
     known = list(dict.fromkeys(words))
+    sampled = kernels.sample_words(data, width, None, 1, len(words))
+    assert sampled == (len(words), len(known), len(known))
     found = kernels.distinct_words(data, width, most)
     if len(known) > most:
         assert found is None
@@ -281,3 +283,7 @@ def test_distinct_words_are_numbered_as_they_come(words: list[int], most: int, w
 def test_words_of_other_widths_are_refused() -> None:
     with pytest.raises(ValueError, match="words of 4 bytes"):
         kernels.distinct_words(as_bytes(bytes(8)), 4, 9)
+    with pytest.raises(ValueError, match="words of 4 bytes"):
+        kernels.sample_words(as_bytes(bytes(8)), 4, None, 1, 1)
+    with pytest.raises(ValueError, match="2 stretches of 1 of 1"):
+        kernels.sample_words(as_bytes(bytes(8)), 8, None, 2, 1)

@@ -291,7 +291,8 @@ def test_a_dictionary_column_may_have_no_value() -> None:
 
 
 @given(
-    st.lists(st.none() | st.sampled_from([b"", b"a", b"ab", b"b"]) | st.binary(max_size=3)),
+    st.lists(st.none() | st.sampled_from([b"", b"a", b"ab", b"b", b"a" * 15, b"a" * 16]))
+    | st.lists(st.binary(max_size=17)),
     st.integers(0, 9),
     st.integers(0, 8),
     st.sampled_from([np.int32, np.int64]),
@@ -306,15 +307,25 @@ def test_distinct_strings_are_numbered_as_they_come(
     bits = np.array([True] * first + [value is not None for value in values], dtype=np.bool_)
     validity = (np.packbits(bits, bitorder="little"), first) if None in values else None
     texts = [value or b"" for value in values]
-    found = kernels.distinct_strings(
-        offsets_of(texts, kind), as_bytes(b"".join(texts)), validity, most
-    )
+    offsets, data = offsets_of(texts, kind), as_bytes(b"".join(texts))
+    sampled = kernels.sample_strings(offsets, data, validity, 2, len(values) // 2)
+    assert sampled == drawn(values, 2)
+    found = kernels.distinct_strings(offsets, data, validity, most)
     if len(known) > most:
         assert found is None
         return
     assert found is not None
     assert found[0].tolist() == [0 if value is None else known[value] for value in values]
     assert [values[place] for place in found[1]] == list(known)
+
+
+def drawn(values: list[bytes | None], stretches: int) -> tuple[int, int, int]:
+    """Returns what a sample of all values, without nulls, shows."""
+    size = len(values) // stretches
+    parts = [values[at * size : (at + 1) * size] for at in range(stretches)]
+    valid = [[value for value in part if value is not None] for part in parts]
+    distinct = [set(part) for part in valid]
+    return sum(map(len, valid)), sum(map(len, distinct)), len(set().union(*distinct))
 
 
 def test_distinct_strings_outside_of_their_data_are_refused() -> None:

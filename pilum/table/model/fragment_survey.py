@@ -26,7 +26,7 @@ __all__ = ["FragmentSurvey", "Trait"]
 
 
 class Trait(IntFlag):
-    """What a fragment has."""
+    """Traits of a fragment."""
 
     ODD = 1
     DELETIONS = 2
@@ -47,7 +47,7 @@ class FragmentSurvey:
         ids: The id of each fragment, uint64.
         rows: Its number of rows, uint64; 0 if it was not recorded.
         deleted: Its number of deleted rows, uint64.
-        traits: What it has, uint8.
+        traits: Its traits (`Trait`), uint8.
         samples: Places of fragments that have all layouts of data files, int64.
     """
 
@@ -96,7 +96,7 @@ class FragmentSurvey:
 
     @property
     def all_traits(self) -> Trait:
-        """Everything that any fragment has."""
+        """The traits that any fragment has."""
         return Trait(int(np.bitwise_or.reduce(self.traits)))
 
 

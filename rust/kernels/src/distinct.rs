@@ -27,16 +27,22 @@ pub fn strings(
     validity: Option<(&[u8], usize)>,
     most: usize,
 ) -> Result<Option<Distinct>> {
-    if let Some((bitmap, first)) = validity {
-        let bits = bitmap.len().saturating_mul(8).saturating_sub(first);
-        if bits < offsets.count() {
-            return Err(Corrupt(format!("validity: {bits} bits")));
-        }
-    }
+    require_bits(validity, offsets.count())?;
     match offsets {
         OffsetsIn::Small(offsets) => of(offsets, data, validity, most),
         OffsetsIn::Large(offsets) => of(offsets, data, validity, most),
     }
+}
+
+fn require_bits(validity: Option<(&[u8], usize)>, count: usize) -> Result<()> {
+    let Some((bitmap, first)) = validity else {
+        return Ok(());
+    };
+    let bits = bitmap.len().saturating_mul(8).saturating_sub(first);
+    if bits < count {
+        return Err(Corrupt(format!("validity: {bits} bits")));
+    }
+    Ok(())
 }
 
 fn of<T: Copy + TryInto<usize>>(
@@ -45,7 +51,8 @@ fn of<T: Copy + TryInto<usize>>(
     validity: Option<(&[u8], usize)>,
     most: usize,
 ) -> Result<Option<Distinct>> {
-    let mut known: HashMap<&[u8], i32, RandomState> = HashMap::default();
+    let mut short: Numbers<u128> = Numbers::new();
+    let mut long: HashMap<&[u8], i32, RandomState> = HashMap::default();
     let mut found = Distinct {
         indices: Vec::with_capacity(offsets.len()),
         firsts: Vec::new(),
@@ -58,26 +65,47 @@ fn of<T: Copy + TryInto<usize>>(
             found.indices.push(0);
             continue;
         }
-        let value = string(data, start, end)
+        let (value, padded) = string(data, start, end)
             .ok_or_else(|| Corrupt(format!("offsets of string {place} lead out of the data")))?;
-        if let Some(&index) = known.get(value) {
-            found.indices.push(index);
-            continue;
+        let next = found.firsts.len();
+        let known = match padded {
+            Some(word) => short.find(word)?,
+            None => long.get(value).copied().ok_or(0),
+        };
+        let index = match (known, padded) {
+            (Ok(index), _) => index,
+            (Err(_), _) if next == most => return Ok(None),
+            (Err(free), Some(word)) => short.add(word, free, next)?,
+            (Err(_), None) => {
+                let next = i32::try_from(next)
+                    .map_err(|_| Corrupt("more than 2^31 different strings".into()))?;
+                *long.entry(value).or_insert(next)
+            }
+        };
+        if known.is_err() {
+            found.firsts.push(signed(place, "string")?);
         }
-        if known.len() == most {
-            return Ok(None);
-        }
-        let index = i32::try_from(known.len())
-            .map_err(|_| Corrupt("more than 2^31 different strings".into()))?;
-        known.insert(value, index);
         found.indices.push(index);
-        found.firsts.push(signed(place, "string")?);
     }
     Ok(Some(found))
 }
 
-fn string<T: TryInto<usize>>(data: &[u8], start: T, end: T) -> Option<&[u8]> {
-    data.get(start.try_into().ok()?..end.try_into().ok()?)
+/// The bytes of a string; if there are less than 16, they and their number as a word, too.
+fn string<T: TryInto<usize>>(data: &[u8], start: T, end: T) -> Option<(&[u8], Option<u128>)> {
+    let start = start.try_into().ok()?;
+    let value = data.get(start..end.try_into().ok()?)?;
+    let length = value.len();
+    if length >= 16 {
+        return Some((value, None));
+    }
+    let word = match data.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+        Some(bytes) => u128::from_le_bytes(*bytes) & ((1 << (8 * length)) - 1),
+        None => value
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u128::from(*byte)),
+    };
+    Some((value, Some(word | u128::try_from(length).ok()? << 120)))
 }
 
 /// Finds the distinct words of 8 or 16 bytes, in the order of their first positions.
@@ -85,81 +113,201 @@ fn string<T: TryInto<usize>>(data: &[u8], start: T, end: T) -> Option<&[u8]> {
 /// None if more than `most` of them are distinct.
 pub fn words(data: &[u8], width: usize, most: usize) -> Result<Option<Distinct>> {
     match width {
-        8 => of_words(
-            data.as_chunks().0.iter().copied().map(u64::from_le_bytes),
-            most,
-        ),
-        16 => of_words(
-            data.as_chunks().0.iter().copied().map(u128::from_le_bytes),
-            most,
-        ),
+        8 => of_words(data.as_chunks().0, |word| u64::from_le_bytes(*word), most),
+        16 => of_words(data.as_chunks().0, |word| u128::from_le_bytes(*word), most),
         _ => Err(Corrupt(format!("distinct words of {width} bytes"))),
     }
 }
 
-const FIRST_SLOTS: usize = 1024;
-
-/// A word, and its index among the distinct ones.
-type Slot<T> = Option<(T, i32)>;
-
-fn of_words<T: Copy + Eq + Hash>(
-    words: impl ExactSizeIterator<Item = T>,
+fn of_words<W, T: Copy + Eq + Hash>(
+    words: &[W],
+    read: impl Fn(&W) -> T,
     most: usize,
 ) -> Result<Option<Distinct>> {
-    let state = RandomState::default();
-    let mut slots: Vec<Slot<T>> = vec![None; FIRST_SLOTS];
-    let mut found = Distinct {
-        indices: Vec::with_capacity(words.len()),
-        firsts: Vec::new(),
-    };
-    for (place, word) in words.enumerate() {
-        let next = found.firsts.len();
-        let index = match slot(&mut slots, &state, word) {
-            Some(Some((_, index))) => *index,
-            Some(free) => {
-                if next == most {
-                    return Ok(None);
-                }
-                let index = i32::try_from(next)
-                    .map_err(|_| Corrupt("more than 2^31 different words".into()))?;
-                *free = Some((word, index));
-                found.firsts.push(signed(place, "word")?);
-                if 2 * found.firsts.len() > slots.len() {
-                    slots = grown(&slots, &state);
-                }
-                index
+    let mut numbers = Numbers::new();
+    let mut indices = vec![0; words.len()];
+    let mut firsts = Vec::new();
+    for (place, (index, word)) in indices.iter_mut().zip(words).enumerate() {
+        let word = read(word);
+        *index = match numbers.find(word)? {
+            Ok(number) => number,
+            Err(_) if firsts.len() == most => return Ok(None),
+            Err(free) => {
+                firsts.push(signed(place, "word")?);
+                numbers.add(word, free, firsts.len() - 1)?
             }
-            None => return Err(Corrupt("a table of words is full".into())),
         };
-        found.indices.push(index);
     }
-    Ok(Some(found))
+    Ok(Some(Distinct { indices, firsts }))
 }
 
-/// Returns the slot that contains a word, or the free one for it; there always is a free one.
-fn slot<'a, T: Copy + Eq + Hash>(
-    slots: &'a mut [Slot<T>],
-    state: &RandomState,
-    word: T,
-) -> Option<&'a mut Slot<T>> {
-    let most = slots.len().checked_sub(1)?;
-    let [a, b, c, d, ..] = state.hash_one(word).to_be_bytes();
-    let mut at = u32::from_be_bytes([a, b, c, d]) as usize & most;
-    while matches!(slots.get(at), Some(Some((other, _))) if *other != word) {
-        at = (at + 1) & most;
-    }
-    slots.get_mut(at)
+const FIRST_SLOTS: usize = 1024;
+/// With that few words, slots in the cache are cheap, and collisions are not.
+const FEW: usize = 8192;
+
+/// The numbers of words: a hash table of places in a list.
+///
+/// Most slots are free, so that the first one tried is nearly always the right one.
+struct Numbers<T> {
+    /// A place plus one, 0 if the slot is free. The number of slots is a power of two.
+    slots: Vec<u32>,
+    /// Words and their numbers.
+    known: Vec<(T, i32)>,
+    state: RandomState,
 }
 
-/// Returns a table of twice as many slots with the same words.
-fn grown<T: Copy + Eq + Hash>(slots: &[Slot<T>], state: &RandomState) -> Vec<Slot<T>> {
-    let mut larger = vec![None; 2 * slots.len()];
-    for known in slots.iter().flatten() {
-        if let Some(free) = slot(&mut larger, state, known.0) {
-            *free = Some(*known);
+impl<T: Copy + Eq + Hash> Numbers<T> {
+    fn new() -> Self {
+        Self {
+            slots: vec![0; FIRST_SLOTS],
+            known: Vec::new(),
+            state: RandomState::default(),
         }
     }
-    larger
+
+    /// Returns the number of a word, or the slot for it if it is new.
+    #[inline]
+    fn find(&self, word: T) -> Result<std::result::Result<i32, usize>> {
+        let last = self.slots.len().wrapping_sub(1);
+        let mut at = self.hash(word);
+        loop {
+            let Some(slot) = self.slots.get(at & last) else {
+                return Err(Corrupt("a table of words has no slots".into()));
+            };
+            match self.known.get((*slot as usize).wrapping_sub(1)) {
+                Some((other, number)) if *other == word => return Ok(Ok(*number)),
+                Some(_) => at = at.wrapping_add(1),
+                None => return Ok(Err(at & last)),
+            }
+        }
+    }
+
+    /// Gives a word, which is new, a number, which is returned.
+    #[cold]
+    fn add(&mut self, word: T, free: usize, number: usize) -> Result<i32> {
+        let number =
+            i32::try_from(number).map_err(|_| Corrupt("more than 2^31 different values".into()))?;
+        self.known.push((word, number));
+        let place = u32::try_from(self.known.len())
+            .map_err(|_| Corrupt("more than 2^32 different values".into()))?;
+        if let Some(slot) = self.slots.get_mut(free) {
+            *slot = place;
+        }
+        self.make_room();
+        Ok(number)
+    }
+
+    #[inline]
+    fn hash(&self, word: T) -> usize {
+        let [a, b, c, d, ..] = self.state.hash_one(word).to_be_bytes();
+        u32::from_be_bytes([a, b, c, d]) as usize
+    }
+
+    /// Doubles the slots if too many are taken.
+    fn make_room(&mut self) {
+        let slots_each = if self.known.len() < FEW { 8 } else { 3 };
+        if slots_each * self.known.len() <= self.slots.len() {
+            return;
+        }
+        self.slots = vec![0; 2 * self.slots.len()];
+        let last = self.slots.len() - 1;
+        for (number, (word, _)) in (1..).zip(&self.known) {
+            let mut at = self.hash(*word);
+            while self.slots.get(at & last).is_some_and(|slot| *slot != 0) {
+                at = at.wrapping_add(1);
+            }
+            if let Some(slot) = self.slots.get_mut(at & last) {
+                *slot = number;
+            }
+        }
+    }
+}
+
+/// What a sample shows: adjacent values from several stretches, without nulls.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The number of values.
+    pub drawn: usize,
+    /// The sum of the numbers of distinct values of each stretch.
+    pub per_stretch: usize,
+    /// The number of distinct values of all stretches.
+    pub distinct: usize,
+}
+
+/// Samples words of 8 or 16 bytes: stretches of `size` of them, at equal distances.
+///
+/// `validity` is a bitmap and its first bit.
+pub fn sample_words(
+    data: &[u8],
+    width: usize,
+    validity: Option<(&[u8], usize)>,
+    stretches: usize,
+    size: usize,
+) -> Result<Sample> {
+    match width {
+        8 => {
+            let words = data.as_chunks::<8>().0;
+            sample(words.len(), validity, stretches, size, |place| {
+                words.get(place)
+            })
+        }
+        16 => {
+            let words = data.as_chunks::<16>().0;
+            sample(words.len(), validity, stretches, size, |place| {
+                words.get(place)
+            })
+        }
+        _ => Err(Corrupt(format!("distinct words of {width} bytes"))),
+    }
+}
+
+/// Samples strings as `sample_words`.
+pub fn sample_strings(
+    offsets: OffsetsIn<'_>,
+    data: &[u8],
+    validity: Option<(&[u8], usize)>,
+    stretches: usize,
+    size: usize,
+) -> Result<Sample> {
+    sample(offsets.count(), validity, stretches, size, |place| {
+        let (start, end) = (offsets.get(place).ok()?, offsets.get(place + 1).ok()?);
+        data.get(start..end)
+    })
+}
+
+fn sample<T: Eq + Hash>(
+    count: usize,
+    validity: Option<(&[u8], usize)>,
+    stretches: usize,
+    size: usize,
+    value: impl Fn(usize) -> Option<T>,
+) -> Result<Sample> {
+    if size.saturating_mul(stretches) > count {
+        return Err(Corrupt(format!(
+            "{stretches} stretches of {size} of {count}"
+        )));
+    }
+    require_bits(validity, count)?;
+    let mut found = Sample::default();
+    let mut known: HashMap<T, usize, RandomState> =
+        HashMap::with_capacity_and_hasher(size * stretches, RandomState::default());
+    for stretch in 0..stretches {
+        let start = count / stretches * stretch;
+        for place in start..start + size {
+            if validity.is_some_and(|(bitmap, first)| !bit(bitmap, first + place)) {
+                continue;
+            }
+            let value = value(place).ok_or_else(|| {
+                Corrupt(format!("offsets of string {place} lead out of the data"))
+            })?;
+            found.drawn += 1;
+            if known.insert(value, stretch) != Some(stretch) {
+                found.per_stretch += 1;
+            }
+        }
+    }
+    found.distinct = known.len();
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -199,6 +347,42 @@ mod tests {
         assert!(strings(OffsetsIn::Small(&[-1, 0]), b"ab", None, 9).is_err());
         let none = strings(OffsetsIn::Small(&[]), b"", None, 0).unwrap();
         assert_eq!(none, Some(Distinct::default()));
+    }
+
+    #[test]
+    fn strings_of_all_lengths() {
+        let texts: Vec<Vec<u8>> = (0..40)
+            .map(|n| [vec![0; n % 20], vec![b'a'; n / 20]].concat())
+            .collect();
+        let mut offsets = vec![0];
+        let mut data = Vec::new();
+        for text in texts.iter().chain(&texts) {
+            data.extend(text);
+            offsets.push(i32::try_from(data.len()).unwrap());
+        }
+        let found = strings(OffsetsIn::Small(&offsets), &data, None, 40).unwrap();
+        let expected: Vec<i32> = (0..40).chain(0..40).collect();
+        assert_eq!(found.unwrap().indices, expected);
+        let found = sample_strings(OffsetsIn::Small(&offsets), &data, None, 2, 40).unwrap();
+        assert_eq!(
+            (found.drawn, found.per_stretch, found.distinct),
+            (80, 80, 40)
+        );
+    }
+
+    #[test]
+    fn samples_of_words() {
+        let words: Vec<u8> = [1_u64, 1, 9, 2, 1, 9]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        let found = sample_words(&words, 8, None, 2, 2).unwrap();
+        assert_eq!((found.drawn, found.per_stretch, found.distinct), (4, 3, 2));
+        let found = sample_words(&words, 8, Some((&[0b1_0101], 0)), 2, 2).unwrap();
+        assert_eq!((found.drawn, found.per_stretch, found.distinct), (2, 2, 1));
+        assert!(sample_words(&words, 8, None, 2, 4).is_err());
+        assert!(sample_words(&words, 8, Some((&[0xff], 3)), 2, 2).is_err());
+        assert!(sample_words(&words, 4, None, 1, 1).is_err());
     }
 
     #[test]

@@ -316,6 +316,48 @@ pub fn distinct_strings<'py>(
     }))
 }
 
+/// The number of values in a sample of words; of distinct ones of each stretch, and of all.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn sample_words(
+    py: Python<'_>,
+    data: Bytes<'_>,
+    width: usize,
+    validity: Option<(Bytes<'_>, usize)>,
+    stretches: usize,
+    size: usize,
+) -> PyResult<(usize, usize, usize)> {
+    let data = slice(&data)?;
+    let validity = match &validity {
+        Some((bitmap, first)) => Some((slice(bitmap)?, *first)),
+        None => None,
+    };
+    py.detach(|| distinct::sample_words(data, width, validity, stretches, size))
+        .map(|found| (found.drawn, found.per_stretch, found.distinct))
+        .map_err(impossible)
+}
+
+/// The numbers of `sample_words` in a sample of strings.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn sample_strings(
+    py: Python<'_>,
+    offsets: OffsetsArg<'_>,
+    data: Bytes<'_>,
+    validity: Option<(Bytes<'_>, usize)>,
+    stretches: usize,
+    size: usize,
+) -> PyResult<(usize, usize, usize)> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let validity = match &validity {
+        Some((bitmap, first)) => Some((slice(bitmap)?, *first)),
+        None => None,
+    };
+    py.detach(|| distinct::sample_strings(offsets, data, validity, stretches, size))
+        .map(|found| (found.drawn, found.per_stretch, found.distinct))
+        .map_err(impossible)
+}
+
 type Sizes<'py> = Bound<'py, PyArray1<i64>>;
 
 /// The costs of `fixed_costs` for columns of `column_bytes` that lie one after the other.
