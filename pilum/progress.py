@@ -1,6 +1,5 @@
-"""Progress of long operations: bars in terminals, and calls of objects that users pass.
+"""Progress of long operations, for objects that users pass; `progress_display` shows bars.
 
-progress                  a bar in terminals if `rich` is installed, otherwise nothing
 IndexProgress             one message about the build of an index
 FragmentWriteProgress     is called at the beginning and the end of each new fragment
 """
@@ -9,13 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from threading import Lock
 from typing import Any, Literal, Protocol
 
 __all__ = [
@@ -23,42 +18,7 @@ __all__ = [
     "FragmentWriteProgress",
     "IndexProgress",
     "NoopFragmentWriteProgress",
-    "progress",
 ]
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of an operation until it ends.
-
-    Args:
-        what: The name of the operation.
-        total: The number of units of work.
-
-    Yields:
-        A function to call, from any thread, with the units that were done since the last call.
-    """
-    if not total or not sys.stderr.isatty() or find_spec("rich") is None:
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, lock = bar.add_task(what, total=total), Lock()
-
-        def advance(done: int) -> None:
-            with lock:
-                bar.advance(task, done)
-
-        yield advance
 
 
 @dataclass(frozen=True, slots=True)

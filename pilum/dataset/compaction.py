@@ -23,7 +23,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
-from pilum.progress import progress
+from pilum.progress_display import progress
 from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.indices.segments import segments
 from pilum.table.model.fragment import Fragment

@@ -47,7 +47,8 @@ from pilum.index.registry import index_type
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType, details_of
 from pilum.index.vector.vectors import vector_column
-from pilum.progress import IndexProgress, progress
+from pilum.progress import IndexProgress
+from pilum.progress_display import progress
 from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED

@@ -215,7 +215,7 @@ class Upkeep(DatasetBase):
         Raises:
             OSError: If the store cannot be listed.
         """
-        from pilum.progress import progress
+        from pilum.progress_display import progress
         from pilum.table.upkeep.verify import verify
 
         snapshot = self._snapshot
@@ -305,7 +305,7 @@ class Upkeep(DatasetBase):
             UnsupportedFeatureError: If the table uses unknown features that may refer to files.
             InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
         """
-        from pilum.progress import progress
+        from pilum.progress_display import progress
         from pilum.table.upkeep.cleanup import run_cleanup
 
         plan = planned_cleanup(self._snapshot, older_than, retain_versions, more)

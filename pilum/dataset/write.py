@@ -29,6 +29,7 @@ from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, Invali
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.progress import FragmentWriteProgress
+from pilum.progress_display import counted, progress
 from pilum.storage.base import Store
 from pilum.storage.local import durable_at_commit
 from pilum.table.changes.add_columns import require_not_legacy
@@ -317,7 +318,9 @@ def write_transaction(
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
     if wanted.ingests:
         batches = ingested_batches(alignment.schema, batches)
-    fragments = write_fragments(store, alignment.schema, batches, options)
+    with progress("Writing", getattr(data, "num_rows", None)) as done:
+        rows = counted(batches, done)
+        fragments = write_fragments(store, alignment.schema, rows, options)
     operation = (
         _append(snapshot, table_schema, fragments)
         if snapshot and appends

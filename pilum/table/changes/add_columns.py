@@ -48,6 +48,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
+from pilum.progress_display import counted, progress
 from pilum.storage.base import Store
 from pilum.table.changes.cast import cast_field
 from pilum.table.changes.schema_changes import Altered, with_new_columns
@@ -123,8 +124,9 @@ def write_columns(
     """
     require_addable(snapshot, new)
     wanted = snapshot.manifest.fragments if only is None else (only,)
-    feed = _Feed(batches, sum(fragment.num_rows for fragment in wanted))
-    with new_files(snapshot.store) as written:
+    num_rows = sum(fragment.num_rows for fragment in wanted)
+    with progress("Adding columns", num_rows) as done, new_files(snapshot.store) as written:
+        feed = _Feed(counted(batches, done), num_rows)
         fragments = [
             with_values(snapshot, fragment, new, feed.take(fragment.num_rows), written)
             for fragment in wanted

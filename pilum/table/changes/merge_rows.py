@@ -33,6 +33,7 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeat
 from pilum.format.blobs import has_blobs
 from pilum.format.rows import BATCH_ROWS, addresses_in, fragment_ids_of
 from pilum.format.schema import Schema
+from pilum.progress_display import counted, progress
 from pilum.table.changes.join import Matches, Spool, join_keys, require_joinable
 from pilum.table.changes.row_changes import (
     Rewritten,
@@ -275,8 +276,9 @@ class _Merge:
     def matches(self) -> Matches:
         """Look up the keys of the source."""
         self.aligned  # noqa: B018 - raises before any file is read
-        keys = map(self._keys, self.spool.batches)
-        return join_keys(self.snapshot, self.keys, keys, uses_index=self.clauses.uses_index)
+        with progress("Matching", self.spool.num_rows) as done:
+            keys = counted(map(self._keys, self.spool.batches), done)
+            return join_keys(self.snapshot, self.keys, keys, uses_index=self.clauses.uses_index)
 
     def write(self, matches: Matches) -> MergedPart:
         """Write changed and new rows."""

@@ -23,6 +23,7 @@ from pilum.errors import UnsupportedFeatureError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
+from pilum.progress_display import counted, progress
 from pilum.table.commit.operations.base import Marked, data_paths
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.update import Update
@@ -137,7 +138,8 @@ def write_rows(
         allow_uris=True,
         file_name_prefix=file_name_prefix,
     )
-    return write_fragments(snapshot.store, schema, batches, options)
+    with progress("Writing", None) as done:
+        return write_fragments(snapshot.store, schema, counted(batches, done), options)
 
 
 def with_blobs(
