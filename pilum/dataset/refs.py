@@ -36,6 +36,9 @@ class Tags:
         self._dataset = dataset
         self._root = dataset.snapshot.line.root
 
+    def __repr__(self) -> str:
+        return f"Tags({', '.join(map(_tag_text, self.list_ordered()))})"
+
     def list(self) -> dict[str, Tag]:
         """Return all tags by name.
 
@@ -145,6 +148,9 @@ class Branches:
     def __init__(self, dataset: DatasetBase) -> None:
         self._line = dataset.snapshot.line
 
+    def __repr__(self) -> str:
+        return f"Branches({', '.join(map(_branch_text, self.list_ordered()))})"
+
     def list(self) -> dict[str, Branch]:
         """Return all branches by name, without the main branch.
 
@@ -195,6 +201,18 @@ def _ordered(
         raise InvalidInputError(f"order: expected asc or desc, found {order!r}")
     sign = 1 if order == "asc" else -1
     return sorted(items.items(), key=lambda item: (sign * version(item[1]), item[0]))
+
+
+def _tag_text(item: tuple[str, Tag]) -> str:
+    name, tag = item
+    branch = "" if tag["branch"] is None else f" of {tag['branch']}"
+    return f"{name}: version {tag['version']}{branch}"
+
+
+def _branch_text(item: tuple[str, Branch]) -> str:
+    name, branch = item
+    parent = branch["parent_branch"] or "main"
+    return f"{name}: from version {branch['parent_version']} of {parent}"
 
 
 def _tag(tag: tags.Tag) -> Tag:

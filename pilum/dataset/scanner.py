@@ -61,6 +61,15 @@ class LanceScanner:
         if wanted.order_by:
             wanted.read_schema(snapshot, self._options)  # fails for keys that do not exist
 
+    def __repr__(self) -> str:
+        options, order = self._options, self._scan.order_by
+        where = f", filter on {', '.join(options.filter.columns)}" if options.filter else ""
+        sort = f", sorted by {', '.join(map(_key, order))}" if order else ""
+        version = f"version {self._snapshot.manifest.version}"
+        names = ", ".join(self._schema.names)
+        window = _window(self._scan.options)
+        return f"LanceScanner({self._snapshot.store.uri}, {version}: {names}{where}{sort}{window})"
+
     @property
     def projected_schema(self) -> pa.Schema:
         """The schema of the returned rows."""

@@ -81,6 +81,9 @@ class DatasetOptimizer:
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
 
+    def __repr__(self) -> str:
+        return f"DatasetOptimizer({self._dataset!r}): compact_files, optimize_indices"
+
     def optimize_indices(
         self,
         *,

@@ -102,8 +102,8 @@ class FileVersion(Enum):
         """Return the version that users write as `data_storage_version`.
 
         Args:
-            text: A canonical string such as "2.1"; "stable" and "next" for the newest that this
-                library writes, "legacy" for "0.1".
+            text: A canonical string such as "2.1"; "stable" for the newest version that no longer
+                changes, "legacy" for "0.1".
 
         Raises:
             UnsupportedVersionError: If the version of the format is not supported.
@@ -112,13 +112,14 @@ class FileVersion(Enum):
         known = {str(version): version for version in cls} | _ALIASES
         if text in known:
             return known[text]
-        if text == "2.3":
+        if text in {"next", _NEXT}:
             raise UnsupportedVersionError(
-                f"data storage version {text!r} is not supported; supported: {_known()}"
+                f"data storage version {text!r} is not supported: {_NEXT} is not final yet, and "
+                f"files of it may become unreadable; supported: {_known()}, 'stable'"
             )
         raise InvalidInputError(
             f"unknown data storage version {text!r}; supported: {_known()}, "
-            + ", ".join(repr(alias) for alias in ("stable", "next", "legacy"))
+            + ", ".join(repr(alias) for alias in ("stable", "legacy"))
         )
 
 
@@ -133,10 +134,11 @@ def _known() -> str:
     return ", ".join(str(version) for version in FileVersion)
 
 
+_NEXT = "2.3"
+"""The version that the reference calls "next"."""
 DEFAULT_VERSION = FileVersion.V2_1
 _ALIASES = {
     "stable": FileVersion.V2_2,
-    "next": FileVersion.V2_2,
     "legacy": FileVersion.LEGACY,
     "0.2": FileVersion.LEGACY,
     "0.3": FileVersion.V2_0,

@@ -25,6 +25,7 @@ from pilum.table.model.manifest import Manifest, require_readable
 from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import ManifestName
 from pilum.table.read.fragment_files import FragmentReader, open_data_file
+from pilum.table.read.mem_wal import warn_of_generations
 from pilum.table.read.session import DEFAULT_SESSION, Session
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line, load_version, newest_sound, no_table
@@ -162,6 +163,7 @@ class Snapshot:
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
+        warn_of_generations(store, manifest)
         session = session or DEFAULT_SESSION
         if is_traced():
             report = {"event": "loading", "uri": store.uri, "version": manifest.version}
