@@ -144,6 +144,8 @@ class PageReads:
         ],
     ) -> Self: ...
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    @property
+    def ends(self) -> list[int]: ...
     def decode(
         self,
         data: Bytes,
@@ -440,6 +442,13 @@ class Entries:
         positions: str,
     ) -> dict[str, Any]: ...
 
+class Norms:
+    def __new__(
+        cls, lengths: NDArray[np.uint32], num_documents: int, num_tokens: int, rounds: bool
+    ) -> Self: ...
+    @property
+    def size_bytes(self) -> int: ...
+
 class Posting:
     def __new__(
         cls,
@@ -447,7 +456,7 @@ class Posting:
         count: int,
         row: int,
         postings: BinaryLists,
-        norms: NDArray[np.float32],
+        norms: Norms,
         positions: PositionArrays | None = None,
     ) -> Self: ...
     @property
@@ -474,11 +483,18 @@ class Clause:
     def less(self, negative: Clause, factor: float) -> Clause: ...
     def search(
         self,
-        norms: NDArray[np.float32],
+        norms: Norms,
         k: int | None = None,
         allowed: DocumentSet | None = None,
         floor: float = ...,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+    def decoded(
+        self,
+        norms: Norms,
+        k: int | None = None,
+        allowed: DocumentSet | None = None,
+        floor: float = ...,
+    ) -> tuple[int, int]: ...
 
 class DocumentSet:
     def __new__(

@@ -200,20 +200,20 @@ class Scan:
     @property
     def is_plain(self) -> bool:
         """Return whether rows are returned exactly as a scan of the table yields them."""
+        return self.search is None and self._returns_what_is_read
+
+    @property
+    def is_plain_search(self) -> bool:
+        """Return whether rows are returned exactly as a search yields them."""
+        return self.search is not None and self._returns_what_is_read
+
+    @property
+    def _returns_what_is_read(self) -> bool:
         return (
             self.projection is None
             and not (self.order_by or self.is_strict or self.with_deleted)
             and self.batch_bytes is None
             and self.callback is None
-            and self.search is None
-        )
-
-    @property
-    def is_plain_search(self) -> bool:
-        """Return whether rows are returned exactly as a search yields them."""
-        search = self.search
-        return search is not None and self == Scan(
-            self.options, indices=self.indices, search=search
         )
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:

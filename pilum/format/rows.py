@@ -87,7 +87,9 @@ class RowRanges:
                 first = row
             stop = row + 1
         bounds += (first, stop)
-        return cls(np.array(bounds, np.int64).reshape(-1, 2))
+        made = cls(np.array(bounds, np.int64).reshape(-1, 2))
+        made._num_rows = len(rows)
+        return made
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -59,10 +59,10 @@ def num_calls(function: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     ("most", "scan"),
     [
-        (195, {"filter": "id = 77"}),
-        (265, {"filter": "few = 7"}),
-        (240, {"full_text_query": MatchQuery("ash elm", "text"), "limit": 9}),
-        (230, {"full_text_query": PhraseQuery("ash birch", "text"), "limit": 9}),
+        (190, {"filter": "id = 77"}),
+        (245, {"filter": "few = 7"}),
+        (185, {"full_text_query": MatchQuery("ash elm", "text"), "limit": 9}),
+        (185, {"full_text_query": PhraseQuery("ash birch", "text"), "limit": 9}),
     ],
 )
 def test_an_indexed_query_takes_few_calls(

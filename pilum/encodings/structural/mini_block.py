@@ -297,16 +297,17 @@ def _decode_files(
     every = [pages[place] for place in placed]
     reads = _reads(every, [lookups[place] for place in placed])
     data, starts, end = [], [], 0
+    offsets, sizes = reads.ranges()
+    ends, first, count = reads.ends, 0, 0
     for source, places in order:
-        own = reads
-        if len(order) > 1:
-            own = _reads([pages[place] for place in places], [lookups[place] for place in places])
-        offsets, sizes = own.ranges()
-        if len(offsets):  # otherwise the file is in memory
-            fetched = source.read(Ranges(offsets, sizes))
+        count += len(places)
+        last = ends[count - 1]
+        if last > first:  # otherwise the file is in memory
+            fetched = source.read(Ranges(offsets[first:last], sizes[first:last]))
             data.append(fetched.data)
             starts.append(fetched.starts + end)
             end += len(fetched.data)
+        first = last
     return _decode(reads, every, _joined(data, _NO_BYTES), _joined(starts, _NO_STARTS), groups)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.cache import Cache
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.inverted.partition import Partition
@@ -16,6 +18,8 @@ from pilum.index.inverted.tokens import Analyzer
 from pilum.index.inverted.words import Scope
 
 __all__ = ["SearchPart", "TextColumn"]
+
+_KEPT_CLAUSES_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +72,18 @@ class TextColumn:
     parts: Sequence[SearchPart] = ()
     flat: SearchPart | None = None
 
+    @cached_property
+    def clauses(self) -> Cache:
+        """Clauses of queries in each partition; see `search`."""
+        return Cache(_KEPT_CLAUSES_BYTES)
+
     @property
     def partitions(self) -> list[Partition]:
         """All partitions."""
         flat = [] if self.flat is None else [self.flat.partition]
         return [*(part.partition for part in self.parts), *flat]
 
+    @cached_property
     def scopes(self) -> list[tuple[Scope, Sequence[SearchPart]]]:
         """Return what is searched together."""
         indexed = [part.partition for part in self.parts]

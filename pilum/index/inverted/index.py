@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pilum.cache import Cache
 from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Index
@@ -19,6 +20,8 @@ from pilum.kernels import Clause
 
 __all__ = ["InvertedIndex"]
 
+_KEPT_COLUMNS = 8
+
 
 class InvertedIndex(Index):
     """A segment of a full-text index.
@@ -27,12 +30,14 @@ class InvertedIndex(Index):
         parameters: Its parameters.
         partitions: Its partitions.
         analyzer: Its text analysis.
+        columns: What searches derive from it and from others, by version: `TextColumn`s.
     """
 
     def __init__(self, parameters: InvertedParameters, partitions: Sequence[Partition]) -> None:
         self.parameters = parameters
         self.partitions = tuple(partitions)
         self.analyzer = Analyzer(parameters)
+        self.columns = Cache(_KEPT_COLUMNS)
 
     @property
     def size_bytes(self) -> int:

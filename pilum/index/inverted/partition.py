@@ -26,7 +26,7 @@ from pilum.index.answers import RowSet
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.inverted.posting_rows import PostingRows, StoredRows
 from pilum.index.inverted.tokens import TokenSet
-from pilum.kernels import DocumentSet, Posting, bm25_norms
+from pilum.kernels import DocumentSet, Norms, Posting
 
 __all__ = [
     "ELEMENT_PREFIX",
@@ -152,7 +152,7 @@ class Partition:
         self.statistics = documents.statistics
         self._postings = Cache(_CACHED_POSTINGS_BYTES)
         self._sets = Cache(_CACHED_SETS_BYTES)
-        self._norms: dict[Statistics, NDArray[np.float32]] = {}
+        self._norms: dict[Statistics, Norms] = {}
         self._sorted: tuple[Addresses, NDArray[np.uint32] | None] | None = None
         self._lock = threading.Lock()
 
@@ -161,15 +161,15 @@ class Partition:
         """The memory in use."""
         own = self.documents.size_bytes + self.tokens.size_bytes
         rows = self.rows.size_bytes if isinstance(self.rows, StoredRows) else 0
-        norms = sum(norms.nbytes for norms in list(self._norms.values()))
+        norms = sum(norms.size_bytes for norms in list(self._norms.values()))
         return own + rows + norms + self._postings.size_bytes + self._sets.size_bytes
 
-    def norms(self, statistics: Statistics) -> NDArray[np.float32]:
+    def norms(self, statistics: Statistics) -> Norms:
         """Return what the length of each document means for its scores."""
         with self._lock:
             norms = self._norms.get(statistics)
             if norms is None:
-                norms = bm25_norms(
+                norms = Norms(
                     self.documents.lengths,
                     statistics.num_documents,
                     statistics.num_tokens,

@@ -35,9 +35,12 @@ from pilum.index.inverted.queries import (
     PhraseQuery,
 )
 from pilum.index.inverted.words import Scope, Words, analysed
-from pilum.kernels import Clause
+from pilum.kernels import Clause, Posting
 
 __all__ = ["search"]
+
+_CLAUSE_BYTES = 512
+"""The approximate memory of a clause, without posting lists."""
 
 
 def search(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | None = None) -> Hits:
@@ -106,7 +109,7 @@ def _search_column(column: TextColumn, name: str, query: FullTextQuery, k: int |
     """Search one column with the kernels."""
     found: list[Hits] = []
     floor, least = -np.inf, None
-    for scope, parts in column.scopes():
+    for scope, parts in column.scopes:
         clauses = _Clauses(column, name, scope)
         for part in parts:
             clause = clauses.of(query, part.partition)
@@ -139,10 +142,8 @@ class _Clauses:
 
     def of(self, query: FullTextQuery, partition: Partition) -> Clause | None:
         """Return the clause of a query; None if no document of the partition can match."""
-        if isinstance(query, MatchQuery):
-            return self._match(query, partition)
-        if isinstance(query, PhraseQuery):
-            return self._phrase(query, partition)
+        if isinstance(query, MatchQuery | PhraseQuery):
+            return self._of_words(query, partition)
         if isinstance(query, BoostQuery):
             positive = self.of(query.positive, partition)
             negative = None if positive is None else self.of(query.negative, partition)
@@ -152,6 +153,20 @@ class _Clauses:
         assert isinstance(query, BooleanQuery)
         return self._boolean(query, partition)
 
+    def _of_words(self, query: MatchQuery | PhraseQuery, partition: Partition) -> Clause | None:
+        """Return the clause of a query, which the column keeps with the lists that it refers to."""
+        kept, key = self.column.clauses, (query, partition)
+        found: tuple[Clause | None] | None = kept.get(key)
+        if found is not None:
+            return found[0]
+        if isinstance(query, MatchQuery):
+            clause, postings = self._match(query, partition)
+        else:
+            clause, postings = self._phrase(query, partition)
+        size_bytes = sum(posting.size_bytes for posting in postings)
+        kept.put(key, (clause,), size_bytes + _CLAUSE_BYTES + len(query.query))
+        return clause
+
     def _words(self, query: MatchQuery | PhraseQuery) -> tuple[Words, list[float]]:
         found = self.words.get(id(query))
         if found is None:
@@ -159,7 +174,9 @@ class _Clauses:
             found = self.words[id(query)] = words, words.idf(self.scope)
         return found
 
-    def _match(self, query: MatchQuery, partition: Partition) -> Clause | None:
+    def _match(
+        self, query: MatchQuery, partition: Partition
+    ) -> tuple[Clause | None, Sequence[Posting]]:
         words, idf = self._words(query)
         needs_all = query.operator is FullTextOperator.AND
         ids = words.ids(partition)
@@ -170,16 +187,19 @@ class _Clauses:
         ]
         groups = [group for group in groups if group or needs_all]
         if not groups or not all(groups):
-            return None
+            return None, ()
         wanted = [ids[word] for group in groups for word in group]
-        opened = iter(partition.postings(wanted, self.scope.statistics))
+        postings = partition.postings(wanted, self.scope.statistics)
+        opened = iter(postings)
         clauses = [
             _any([Clause.token(next(opened), idf[word]) for word in group]) for group in groups
         ]
         made = Clause.all(clauses) if needs_all and len(clauses) > 1 else _any(clauses)
-        return made if query.boost == 1 else made.scaled(query.boost)
+        return made if query.boost == 1 else made.scaled(query.boost), postings
 
-    def _phrase(self, query: PhraseQuery, partition: Partition) -> Clause | None:
+    def _phrase(
+        self, query: PhraseQuery, partition: Partition
+    ) -> tuple[Clause | None, Sequence[Posting]]:
         if not partition.rows.has_positions:
             raise InvalidInputError(
                 f"column {self.name!r}: the index has no positions, which phrases need; create it "
@@ -188,14 +208,14 @@ class _Clauses:
         words, idf = self._words(query)
         ids = words.ids(partition)
         if not ids or min(ids) < 0:
-            return None
+            return None, ()
         wanted = [ids[word] for word, _ in words.sequence]
-        opened = partition.postings(wanted, self.scope.statistics, with_positions=True)
+        postings = partition.postings(wanted, self.scope.statistics, with_positions=True)
         sequence = [
             (posting, idf[word], position)
-            for posting, (word, position) in zip(opened, words.sequence, strict=True)
+            for posting, (word, position) in zip(postings, words.sequence, strict=True)
         ]
-        return Clause.phrase(sequence, query.slop)
+        return Clause.phrase(sequence, query.slop), postings
 
     def _boolean(self, query: BooleanQuery, partition: Partition) -> Clause | None:
         must = [self.of(clause, partition) for clause in query.of(Occur.MUST)]

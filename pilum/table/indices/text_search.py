@@ -9,7 +9,7 @@ the best rows, so that fewer than the limit may remain. Source: docs/format/indi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.expressions.filter import BoundFilter
 from pilum.expressions.lists import is_list
 from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE
@@ -111,9 +112,18 @@ def finds_elements(snapshot: Snapshot, query: FullTextQuery) -> bool:
         return False
     if query.document_granularity is not None:
         return query.document_granularity is DocumentGranularity.LIST_ELEMENT
+    key = finds_elements, query.column
+    known: tuple[bool] | None = snapshot.prepared.get(key)
+    if known is None:
+        known = (_has_elements(snapshot, query.column),)
+        snapshot.prepared.put(key, known, 1)
+    return known[0]
+
+
+def _has_elements(snapshot: Snapshot, path: str) -> bool:
     schema = snapshot.schema
     for segment in segments(snapshot):
-        if segment.type is INVERTED and schema.path(segment.field_id) == query.column:
+        if segment.type is INVERTED and schema.path(segment.field_id) == path:
             return has_list_elements(segment.entry.message.index_details.value)
     return False
 
@@ -158,13 +168,22 @@ class _Search:
         options, query = self.options, self._query()
         most = None if options.limit is None else options.limit + options.offset
         columns = {name: self._column(name, query) for name in query.columns_of()}
+        sizes = [column.clauses.size_bytes for column in columns.values()]
         found = search(columns, query, most)
+        if sizes != [column.clauses.size_bytes for column in columns.values()]:
+            self._count_bytes(columns)
         if options.offset:
             found = found.take(np.arange(len(found))[options.offset :])
         if self.wanted.is_prefilter or (options.filter is None and self.wanted.among is None):
             return found
         rows = Found(found.references, partial(_column, found))
         return found.take(self.wanted.is_kept(self.snapshot, options.filter, self.use, rows))
+
+    def _count_bytes(self, paths: Iterable[str]) -> None:
+        """Update the size of indices in the session: posting lists were opened."""
+        for path in paths:
+            for segment in open_segments(self.snapshot, path):
+                segment.count_bytes()
 
     def _query(self) -> FullTextQuery:
         query = self.wanted.query
@@ -194,22 +213,32 @@ class _Search:
     def _column(self, path: str, query: FullTextQuery) -> TextColumn:
         own = [leaf for leaf in leaves(query) if path in leaf.columns_of()]
         source = self._source(path, own)
-        parts: list[SearchPart] = []
-        used: InvertedIndex | None = None
-        for segment in source.segments:
-            index = segment.index
-            assert isinstance(index, InvertedIndex)
-            used = used or index
-            parts += self._parts(segment, index)
-        if used is not None and (not source.rest or self.use.only_covered):
-            return TextColumn(used.analyzer, parts)
-        if used is not None:
+        if not source.segments or (source.rest and not self.use.only_covered):
+            return self._column_with_rest(path, query, own, source)
+        indices = [_text_index(segment) for segment in source.segments]
+        if self.options.fragment_ids is not None or self._filter is not None:
+            return TextColumn(indices[0].analyzer, self._parts(source.segments))
+        # An index that the session evicts takes along what was derived from it.
+        key = tuple([segment.version_key for segment in source.segments])
+        found: TextColumn | None = indices[0].columns.get(key)
+        if found is None:
+            found = TextColumn(indices[0].analyzer, self._parts(source.segments))
+            indices[0].columns.put(key, found, 1)
+        return found
+
+    def _column_with_rest(
+        self, path: str, query: FullTextQuery, own: Sequence[FullTextQuery], source: _Source
+    ) -> TextColumn:
+        """Return a column with rows that no segment covers, unless these are left out."""
+        if source.segments:
+            used = _text_index(source.segments[0])
             analyzer, parameters = used.analyzer, used.parameters
         else:
             elements = _wants_elements(path, self._type_of(path), own)
             parameters = InvertedParameters.from_keywords(_PLAIN)
             parameters = replace(parameters, list_elements=bool(elements))
             analyzer = Analyzer(parameters)
+        parts = self._parts(source.segments)
         if not source.rest:
             return TextColumn(analyzer, parts)
         flat = flat_partition(
@@ -273,10 +302,13 @@ class _Search:
         suited = [name for name in groups if parameters[name].with_position or not needs_positions]
         return by_name[(suited or groups)[0]] if groups else []
 
-    def _parts(self, segment: OpenSegment, index: InvertedIndex) -> list[SearchPart]:
-        allowed = allowed_rows(segment, lambda: index.references, self._matching)
-        locate = None if is_plain(segment) else lambda rows: segment.addresses(rows)[0]
-        return index.parts(allowed, locate)
+    def _parts(self, segments: Sequence[OpenSegment]) -> list[SearchPart]:
+        parts: list[SearchPart] = []
+        for segment in segments:
+            index = _text_index(segment)
+            allowed = allowed_rows(segment, lambda: index.references, self._matching)  # noqa: B023
+            parts += index.parts(allowed, _locator(segment))
+        return parts
 
     @cached_property
     def _fragments(self) -> BitMap:
@@ -286,9 +318,12 @@ class _Search:
     @cached_property
     def _matching(self) -> Addresses | None:
         """The addresses of the rows to search; None for all."""
-        options = self.options
-        filter = options.filter if self.wanted.is_prefilter else None
-        return matching_addresses(self.snapshot, filter, options.fragment_ids, self.use)
+        return matching_addresses(self.snapshot, self._filter, self.options.fragment_ids, self.use)
+
+    @property
+    def _filter(self) -> BoundFilter | None:
+        """The filter of the rows to search; None for none."""
+        return self.options.filter if self.wanted.is_prefilter else None
 
     def _flat_documents(
         self, path: str, fragments: BitMap, parameters: InvertedParameters
@@ -296,12 +331,23 @@ class _Search:
         options = ScanOptions(
             columns=(path,),
             with_row_address=True,
-            filter=self.options.filter if self.wanted.is_prefilter else None,
+            filter=self._filter,
             fragment_ids=tuple(int(one) for one in fragments),
         )
         for batch in scan(self.snapshot, options):
             rows = pa.RecordBatch.from_arrays(batch.columns, names=[VALUE, REFERENCE])
             yield from documents_of(rows, list_elements=parameters.list_elements)
+
+
+def _text_index(segment: OpenSegment) -> InvertedIndex:
+    index = segment.index
+    assert isinstance(index, InvertedIndex)
+    return index
+
+
+def _locator(segment: OpenSegment) -> Callable[[Addresses], Addresses] | None:
+    """Return the function that converts references to addresses; None if they are the same."""
+    return None if is_plain(segment) else lambda rows: segment.addresses(rows)[0]
 
 
 def _kind_of(query: FullTextQuery) -> tuple[bool, DocumentGranularity | None]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import has_dictionaries, join_arrays, taken
-from pilum.blocks import integers
+from pilum.blocks import NUMBERS, fixed_bytes, integers
 from pilum.container.segments import FieldReader, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
@@ -204,7 +204,7 @@ def _take(
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else _sorted(places)
     table = read_parts(snapshot, _by_fragment(snapshot, distinct, find), wanted)
-    return table if back is None else _reordered(table, integers(back))
+    return table if back is None else _reordered(table, back)
 
 
 def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -218,14 +218,24 @@ def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
     return found, back
 
 
-def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
+def _reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
+    places = integers(order)
     columns = [
-        taken(join_arrays(column.chunks, f"column {name!r}"), order)
+        _picked(column.chunk(0), order)
+        if column.num_chunks == 1 and column.type.id in NUMBERS and not column.null_count
+        else taken(join_arrays(column.chunks, f"column {name!r}"), places)
         if column.num_chunks > 1 and has_dictionaries(column.type)
-        else taken(column, order)
+        else taken(column, places)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _picked(numbers: pa.Array, order: NDArray[np.int64]) -> pa.Array:
+    """Return the numbers at some places; for few of them several times as fast as Arrow."""
+    values = fixed_bytes(numbers).view(f"u{numbers.type.bit_width // 8}")[order]
+    buffers = [None, pa.py_buffer(values)]
+    return pa.Array.from_buffers(numbers.type, len(values), buffers, 0)
 
 
 def _columns(snapshot: Snapshot, columns: Iterable[str] | None) -> ReadColumns:

@@ -6,7 +6,9 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::inverted::blocks::{Layout, Tail};
 use pilum_kernels::inverted::lists::{self, Lists};
 use pilum_kernels::inverted::positions::Codec;
-use pilum_kernels::inverted::{bm25, clause, documents, grouping, impacts, posting, top, writing};
+use pilum_kernels::inverted::{
+    bm25, clause, documents, grouping, impacts, norms, posting, top, writing,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -237,6 +239,36 @@ impl Entries {
     }
 }
 
+/// What the lengths of the documents of a partition mean for their scores.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct Norms(norms::Norms);
+
+#[pymethods]
+impl Norms {
+    /// Computes them from lengths and totals; `rounds` if lengths are rounded to codes.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(
+        py: Python<'_>,
+        lengths: Array<'_, u32>,
+        num_documents: u64,
+        num_tokens: u64,
+        rounds: bool,
+    ) -> PyResult<Self> {
+        let lengths = slice(&lengths)?;
+        let average = bm25::float(num_tokens) / bm25::float(num_documents);
+        Ok(Self(
+            py.detach(|| norms::Norms::new(lengths, average, rounds)),
+        ))
+    }
+
+    /// The memory that they take.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+}
+
 /// A posting list that is open for searches.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct Posting(Arc<posting::Posting>);
@@ -253,7 +285,7 @@ impl Posting {
         count: usize,
         row: usize,
         postings: (Array<'_, i32>, Array<'_, i64>, Array<'_, u8>),
-        norms: Array<'_, f32>,
+        norms: &Norms,
         positions: Option<PositionsArg<'_>>,
     ) -> PyResult<Self> {
         let blocks = Lists {
@@ -261,13 +293,12 @@ impl Posting {
             offsets: slice(&postings.1)?,
             data: slice(&postings.2)?,
         };
-        let norms = slice(&norms)?;
         let stored = positions.as_ref().map(PositionsArg::view).transpose()?;
         py.detach(|| {
             let positions = stored.map(|stored| lists::own(stored, row)).transpose()?;
             let offsets = blocks.offsets_of(row)?;
             let data = (offsets, blocks.data);
-            posting::Posting::open(layout.0, count, data, norms, positions)
+            posting::Posting::open(layout.0, count, data, &norms.0, positions)
         })
         .map(|list| Self(Arc::new(list)))
         .map_err(|error| corrupt(py, &error))
@@ -367,17 +398,45 @@ impl Clause {
     fn search<'py>(
         &self,
         py: Python<'py>,
-        norms: Array<'py, f32>,
+        norms: &Norms,
         k: Option<usize>,
         allowed: Option<&DocumentSet>,
         floor: f32,
     ) -> PyResult<(Made<'py, u32>, Made<'py, f32>)> {
-        let norms = slice(&norms)?;
+        let found = self.found(py, norms, k, allowed, floor)?;
+        Ok((
+            found.documents.into_pyarray(py),
+            found.scores.into_pyarray(py),
+        ))
+    }
+
+    /// Searches, and returns how many blocks of documents and of positions were decoded.
+    #[pyo3(signature = (norms, k=None, allowed=None, floor=f32::NEG_INFINITY))]
+    fn decoded(
+        &self,
+        py: Python<'_>,
+        norms: &Norms,
+        k: Option<usize>,
+        allowed: Option<&DocumentSet>,
+        floor: f32,
+    ) -> PyResult<(usize, usize)> {
+        let decoded = self.found(py, norms, k, allowed, floor)?.decoded;
+        Ok((decoded.documents, decoded.positions))
+    }
+}
+
+impl Clause {
+    fn found(
+        &self,
+        py: Python<'_>,
+        norms: &Norms,
+        k: Option<usize>,
+        allowed: Option<&DocumentSet>,
+        floor: f32,
+    ) -> PyResult<top::Found> {
         let allowed = allowed.map(|set| &set.0);
-        let (numbers, scores) = py
-            .detach(|| top::search(&self.0, norms, k, allowed, floor))
-            .map_err(|error| corrupt(py, &error))?;
-        Ok((numbers.into_pyarray(py), scores.into_pyarray(py)))
+        py.detach(|| top::search(&self.0, &norms.0, k, allowed, floor))
+            .map_err(|error| corrupt(py, &error))
     }
 }
 

@@ -55,7 +55,7 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::inverted::{
-        Clause, DocumentSet, Entries, Posting, PostingLayout, bm25_idf, bm25_norms,
+        Clause, DocumentSet, Entries, Norms, Posting, PostingLayout, bm25_idf, bm25_norms,
     };
     #[pymodule_export]
     use crate::json::{

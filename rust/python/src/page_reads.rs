@@ -243,6 +243,8 @@ impl Read {
 pub struct PageReads {
     reads: Vec<Read>,
     ranges: Vec<Place>,
+    /// How many ranges there are at the end of each page.
+    ends: Vec<usize>,
 }
 
 #[pymethods]
@@ -250,6 +252,7 @@ impl PageReads {
     #[new]
     fn new(py: Python<'_>, pages: Vec<PageArg<'_>>) -> PyResult<Self> {
         let (mut reads, mut ranges) = (Vec::with_capacity(pages.len()), Vec::new());
+        let mut ends = Vec::with_capacity(pages.len());
         let mut last: Option<(*mut _, Arc<Vec<Range<usize>>>)> = None;
         for (page, buffers, num_items, num_rows, table, bounds, data) in pages {
             let wanted = match &bounds {
@@ -292,13 +295,24 @@ impl PageReads {
                 wanted,
                 source,
             });
+            ends.push(ranges.len());
         }
-        Ok(Self { reads, ranges })
+        Ok(Self {
+            reads,
+            ranges,
+            ends,
+        })
     }
 
     /// Positions in the file and sizes of what is to be fetched, page by page.
     fn ranges<'py>(&self, py: Python<'py>) -> PyResult<(Made<'py>, Made<'py>)> {
         places_out(py, self.ranges.iter().copied())
+    }
+
+    /// How many of these there are at the end of each page.
+    #[getter]
+    fn ends(&self) -> Vec<usize> {
+        self.ends.clone()
     }
 
     /// Decodes the rows of groups of pages, each group into one array; each page on its own if

@@ -17,7 +17,15 @@ from index.inverted.reference_postings import (
 )
 
 from pilum.errors import CorruptFileError
-from pilum.kernels import Clause, DocumentSet, Entries, Posting, PostingLayout, bm25_norms
+from pilum.kernels import (
+    Clause,
+    DocumentSet,
+    Entries,
+    Norms,
+    Posting,
+    PostingLayout,
+    bm25_norms,
+)
 
 FORMATS = [(128, 1), (128, 2), (256, 3)]
 
@@ -128,7 +136,7 @@ def test_damage_is_an_error(format: tuple[int, int]) -> None:
     entries, lengths = entries_of([postings(2, 300, 200), postings(3, 20, 5)])
     made = written(entries, lengths, block_size, version)
     layout = PostingLayout(block_size, version == 1)
-    norms = bm25_norms(lengths, len(lengths), int(lengths.sum()), False)
+    norms = Norms(lengths, len(lengths), int(lengths.sum()), False)
     random = np.random.default_rng(3)
     outcomes = set()
     for _ in range(400):
@@ -169,7 +177,7 @@ def test_sets_of_documents(references: list[int], listed: set[int], is_complemen
         return
     entries, lengths = entries_of([{document: [0] for document in range(count)}])
     made = written(entries, lengths, 128, 2)
-    norms = bm25_norms(lengths, count, int(lengths.sum()), False)
+    norms = Norms(lengths, count, int(lengths.sum()), False)
     posting = Posting(PostingLayout(128, False), count, 0, made["postings"], norms)
     order = np.argsort(references).astype(np.uint32)
     in_order = np.sort(np.array(references, np.uint64))

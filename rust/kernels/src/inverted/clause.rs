@@ -13,8 +13,9 @@
 
 use std::sync::Arc;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Decoded, total};
 use super::documents::END;
+use super::norms::Norms;
 use super::phrase::{Phrase, Word};
 use super::posting::Posting;
 use crate::error::Result;
@@ -41,7 +42,7 @@ pub enum Clause {
 
 impl Clause {
     /// Begins at the first document.
-    pub fn begin<'a>(&'a self, norms: &'a [f32]) -> Result<Node<'a>> {
+    pub fn begin<'a>(&'a self, norms: &'a Norms) -> Result<Node<'a>> {
         let all = |clauses: &'a [Arc<Self>]| {
             let nodes = clauses.iter().map(|clause| clause.begin(norms));
             nodes.collect::<Result<Vec<_>>>()
@@ -103,11 +104,26 @@ impl Node<'_> {
         }
     }
 
-    /// About how many documents there are for each document of the partition.
-    pub fn density(&self) -> f64 {
+    /// The blocks that were decoded so far.
+    pub fn decoded(&self) -> Decoded {
+        let sum = |nodes: &[Node<'_>]| total(nodes.iter().map(Node::decoded));
         match self {
-            Self::Token(cursor) => cursor.density(),
-            _ => 0.0,
+            Self::Token(cursor) => cursor.decoded(),
+            Self::Any(any) => sum(&any.nodes),
+            Self::All(all) => sum(&all.nodes),
+            Self::Phrase(phrase) => phrase.decoded(),
+            Self::Boolean(boolean) => {
+                let mut found = boolean.required.decoded();
+                found += sum(&boolean.optional);
+                found += sum(&boolean.excluded);
+                found
+            }
+            Self::Scaled(node, _) => node.decoded(),
+            Self::Less(less) => {
+                let mut found = less.positive.decoded();
+                found += less.negative.decoded();
+                found
+            }
         }
     }
 
@@ -207,7 +223,7 @@ impl Node<'_> {
     }
 
     /// Whether there can be scores below 0.
-    fn can_be_negative(&self) -> bool {
+    pub fn can_be_negative(&self) -> bool {
         let any = |nodes: &[Node<'_>]| nodes.iter().any(Node::can_be_negative);
         match self {
             Self::Token(_) | Self::Phrase(_) => false,

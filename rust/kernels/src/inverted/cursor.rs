@@ -5,12 +5,16 @@
 
 use super::blocks::MOST;
 use super::bm25;
-use super::documents::END;
+use super::documents::{DocumentSet, END};
+use super::norms::Norms;
 use super::positions;
 use super::posting::Posting;
 use crate::error::{Result, out_of_range};
 
 const NONE: usize = usize::MAX;
+
+/// Greater frequencies are not told apart by the weight that they may give.
+const MOST_FREQUENCY: u32 = 16;
 
 /// Blocks that are looked at one by one for the bound of a range.
 const NEAR_BLOCKS: usize = 64;
@@ -18,7 +22,7 @@ const NEAR_BLOCKS: usize = 64;
 /// A cursor of the entries of one token.
 pub struct Cursor<'a> {
     list: &'a Posting,
-    norms: &'a [f32],
+    norms: &'a Norms,
     idf: f32,
     /// The block of the document, and the entry in it.
     block: usize,
@@ -40,11 +44,35 @@ pub struct Cursor<'a> {
     has_pieces: bool,
     /// Positions of the document.
     positions: Vec<u32>,
+    decoded: Decoded,
+}
+
+/// How many blocks were decoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Blocks of documents.
+    pub documents: usize,
+    /// Blocks of positions.
+    pub positions: usize,
+}
+
+impl std::ops::AddAssign for Decoded {
+    fn add_assign(&mut self, other: Self) {
+        self.documents += other.documents;
+        self.positions += other.positions;
+    }
+}
+
+/// Adds up what was decoded.
+pub fn total(parts: impl Iterator<Item = Decoded>) -> Decoded {
+    let mut sum = Decoded::default();
+    parts.for_each(|part| sum += part);
+    sum
 }
 
 impl<'a> Cursor<'a> {
     /// Begins at the first entry.
-    pub fn new(list: &'a Posting, idf: f32, norms: &'a [f32]) -> Self {
+    pub fn new(list: &'a Posting, idf: f32, norms: &'a Norms) -> Self {
         Self {
             list,
             norms,
@@ -65,6 +93,7 @@ impl<'a> Cursor<'a> {
             position_ends: Vec::new(),
             has_pieces: false,
             positions: Vec::new(),
+            decoded: Decoded::default(),
         }
     }
 
@@ -73,10 +102,45 @@ impl<'a> Cursor<'a> {
         self.list.count
     }
 
-    /// Entries for each document of the partition.
-    #[allow(clippy::cast_precision_loss)]
-    pub fn density(&self) -> f64 {
-        self.list.count as f64 / self.norms.len().max(1) as f64
+    /// The blocks that were decoded so far.
+    pub fn decoded(&self) -> Decoded {
+        self.decoded
+    }
+
+    /// The last document of the list.
+    #[inline]
+    pub fn last(&self) -> u32 {
+        self.list.last
+    }
+
+    /// The greatest score of all.
+    pub fn most(&self) -> f32 {
+        self.idf * self.list.most
+    }
+
+    /// A score that `k` documents of a set reach, as far as it is known.
+    pub fn reached_by(&self, k: usize, allowed: Option<&DocumentSet>) -> Option<f32> {
+        let best = self.list.best.iter();
+        let mut found =
+            best.filter(|(_, document)| allowed.is_none_or(|set| set.contains(*document)));
+        found
+            .nth(k.checked_sub(1)?)
+            .map(|(weight, _)| self.idf * weight)
+    }
+
+    /// The first document, from `low` on, of a block with scores above a cutoff; `low` itself if
+    /// it may be within the block; `END` if there is none.
+    #[inline]
+    pub fn next_above(&mut self, low: u32, cutoff: f32) -> u32 {
+        self.look_ahead(low);
+        let left = self.list.weights.get(self.ahead..).unwrap_or_default();
+        let Some(skipped) = left.iter().position(|weight| self.idf * *weight > cutoff) else {
+            return END;
+        };
+        match self.list.firsts.get(self.ahead + skipped) {
+            Some(first) => low.max(*first),
+            None => END,
+        }
     }
 
     /// The document; `END` after the last one.
@@ -132,8 +196,8 @@ impl<'a> Cursor<'a> {
         }
         self.decode_frequencies()?;
         let frequency = *self.frequencies.get(self.at).ok_or_else(missing)?;
-        let norm = self.norms.get(self.document as usize).ok_or_else(missing)?;
-        Ok(self.idf * bm25::weight(bm25::float32(frequency), *norm))
+        let norm = self.norms.get(self.document)?;
+        Ok(self.idf * bm25::weight(bm25::float32(frequency), norm))
     }
 
     /// The greatest score of the block of the document.
@@ -148,14 +212,53 @@ impl<'a> Cursor<'a> {
                 .unwrap_or(f32::INFINITY)
     }
 
-    /// The documents of the block from the current one on, and their scores.
-    pub fn rest_of_block(&mut self) -> Result<(&[u32], &[f32])> {
-        self.compute_scores()?;
+    /// Appends the entries of the block, from the current one to document `high`, with scores above
+    /// a cutoff, which are at least as frequent as it demands; returns whether the block ends there.
+    pub fn entries_above(
+        &mut self,
+        (cutoff, least): (f32, u32),
+        high: u32,
+        out: &mut Vec<(u32, f32)>,
+    ) -> Result<bool> {
+        let missing = || out_of_range("entry");
         let own = self.at..self.list.count_of(self.block);
-        match (self.documents.get(own.clone()), self.scores.get(own)) {
-            (Some(documents), Some(scores)) => Ok((documents, scores)),
-            _ => Err(out_of_range("entry")),
+        self.decode_frequencies()?;
+        let documents = self.documents.get(own.clone()).ok_or_else(missing)?;
+        let total = documents.len();
+        let count = documents.partition_point(|document| *document <= high);
+        let append = |documents: &[u32], scores: &[f32], out: &mut Vec<(u32, f32)>| {
+            let entries = documents.iter().zip(scores);
+            let useful = entries.filter(|(_, score)| **score > cutoff);
+            out.extend(useful.map(|(document, score)| (*document, *score)));
+        };
+        if least > 1 {
+            let documents = documents.get(..count).ok_or_else(missing)?;
+            let frequencies = self.frequencies.get(own).ok_or_else(missing)?;
+            let mut kept = ([0; MOST], [0; MOST], [0.0; MOST]);
+            let count = keep_frequent(documents, frequencies, least, &mut kept.0, &mut kept.1);
+            let (documents, _) = kept.0.split_at(count);
+            let (scores, _) = kept.2.split_at_mut(count);
+            self.norms.read(documents, scores)?;
+            for (score, &frequency) in scores.iter_mut().zip(&kept.1) {
+                *score = self.idf * bm25::weight(bm25::float32(frequency), *score);
+            }
+            append(documents, scores, out);
+        } else {
+            self.compute_scores()?;
+            let documents = self.documents.get(own.clone()).ok_or_else(missing)?;
+            let documents = documents.get(..count).ok_or_else(missing)?;
+            append(documents, self.scores.get(own).ok_or_else(missing)?, out);
         }
+        Ok(count == total)
+    }
+
+    /// A frequency that no entry with a score above a cutoff is less than.
+    pub fn least_frequency(&self, cutoff: f32) -> u32 {
+        let norm = self.norms.least();
+        let is_too_low =
+            |frequency: &u32| self.idf * bm25::weight(bm25::float32(*frequency), norm) <= cutoff;
+        let too_low = (1..MOST_FREQUENCY).take_while(is_too_low);
+        too_low.last().map_or(1, |frequency| frequency + 1)
     }
 
     /// Moves to the first document of the next block.
@@ -177,11 +280,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The greatest score of documents from `low` to `high`.
+    /// The greatest score of documents from `low` to `high`; 0 if there are none.
     #[inline]
     pub fn bound(&mut self, low: u32, high: u32) -> f64 {
+        self.greatest(low, high).unwrap_or(0.0)
+    }
+
+    /// The greatest score of the blocks with documents from `low` to `high`; none if no document
+    /// can be there.
+    #[inline]
+    pub fn greatest(&mut self, low: u32, high: u32) -> Option<f64> {
         if self.document > high || low > self.list.last {
-            return 0.0;
+            return None;
         }
         self.look_ahead(low);
         let mut most = 0f32;
@@ -193,11 +303,11 @@ impl<'a> Cursor<'a> {
                 .get(block)
                 .is_none_or(|first| *first > high);
             if is_past && near > 0 {
-                return f64::from(self.idf * most);
+                return Some(f64::from(self.idf * most));
             }
             most = most.max(self.list.weights.get(block).copied().unwrap_or(0.0));
         }
-        f64::from(self.idf * self.list.most)
+        Some(f64::from(self.idf * self.list.most))
     }
 
     /// The positions of the token in the document.
@@ -218,6 +328,7 @@ impl<'a> Cursor<'a> {
                     end
                 }));
             self.with_positions = self.block;
+            self.decoded.positions += 1;
         }
         self.positions.clear();
         if self.has_pieces {
@@ -249,9 +360,7 @@ impl<'a> Cursor<'a> {
         let frequencies = self.frequencies.get(..count).ok_or_else(missing)?;
         let documents = self.documents.get(..count).ok_or_else(missing)?;
         let scores = self.scores.get_mut(..count).ok_or_else(missing)?;
-        for (score, &document) in scores.iter_mut().zip(documents) {
-            *score = *self.norms.get(document as usize).ok_or_else(missing)?;
-        }
+        self.norms.read(documents, scores)?;
         for (score, &frequency) in scores.iter_mut().zip(frequencies) {
             *score = self.idf * bm25::weight(bm25::float32(frequency), *score);
         }
@@ -286,6 +395,7 @@ impl<'a> Cursor<'a> {
                 .ok_or_else(|| out_of_range("entry"))?;
             self.frequencies_at = self.list.documents(self.block, out)?;
             self.with_documents = self.block;
+            self.decoded.documents += 1;
         }
         Ok(())
     }
@@ -323,6 +433,29 @@ impl<'a> Cursor<'a> {
         let between = firsts.get(low..high).unwrap_or_default();
         low + between.partition_point(|first| *first <= target) - 1
     }
+}
+
+/// Copies the entries with at least some frequency; returns how many there are.
+#[inline]
+fn keep_frequent(
+    documents: &[u32],
+    frequencies: &[u32],
+    least: u32,
+    kept_documents: &mut [u32; MOST],
+    kept_frequencies: &mut [u32; MOST],
+) -> usize {
+    let mut count = 0;
+    for (&document, &frequency) in documents.iter().zip(frequencies) {
+        // Without a branch: about every second or third entry is kept, in no order.
+        if let (Some(to), Some(also)) = (
+            kept_documents.get_mut(count),
+            kept_frequencies.get_mut(count),
+        ) {
+            (*to, *also) = (document, frequency);
+        }
+        count += usize::from(frequency >= least);
+    }
+    count
 }
 
 /// How many items of an ascending list are less than a value.

@@ -2,13 +2,14 @@
 //!
 //!     occurrences (token, document, position) ──▶ `grouping` ──▶ entries (document, frequency)
 //!     entries ──▶ `writing` ──▶ blocks, positions, impacts          one row per token
-//!     blocks ──▶ `posting` ──▶ `cursor` ──▶ `clause` ──▶ `top`      the best k documents
+//!     blocks ──▶ `posting` ──▶ `cursor` ──▶ `clause` ──▶ `tree` ──▶ `top`    the best k documents
 //!
 //! Documents are numbered from 0 in each partition. An entry is a document of a token with the
 //! number of times that the token occurs in it.
 
 pub mod blocks;
 pub mod bm25;
+pub mod candidates;
 pub mod clause;
 pub mod cursor;
 pub mod documents;
@@ -16,9 +17,11 @@ pub mod grouping;
 pub mod impacts;
 pub mod lanes;
 pub mod lists;
+pub mod norms;
 pub mod phrase;
 pub mod positions;
 pub mod posting;
 pub mod top;
+pub mod tree;
 pub mod varint;
 pub mod writing;

@@ -6,7 +6,7 @@
 //! For each pair of adjacent tokens, the distance in the document may exceed the one in the query
 //! by 0 to `slop` positions. All ways are tried: a token may occur several times.
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Decoded, total};
 use super::documents::END;
 use crate::error::Result;
 
@@ -60,6 +60,35 @@ impl Matcher {
     }
 }
 
+/// The test whether documents contain a phrase, which are tested in ascending order.
+pub struct Test<'a> {
+    cursors: Vec<Cursor<'a>>,
+    matcher: Matcher,
+}
+
+impl<'a> Test<'a> {
+    /// A test with cursors of all words, and their positions in the query.
+    pub fn new(cursors: Vec<Cursor<'a>>, positions: Vec<u32>, slop: u32) -> Self {
+        let matcher = Matcher::new(positions, slop);
+        Self { cursors, matcher }
+    }
+
+    /// Tests a document.
+    pub fn is_in(&mut self, document: u32) -> Result<bool> {
+        for cursor in &mut self.cursors {
+            if cursor.advance(document)? != document {
+                return Ok(false);
+            }
+        }
+        self.matcher.matches(self.cursors.iter_mut())
+    }
+
+    /// The blocks that were decoded so far.
+    pub fn decoded(&self) -> Decoded {
+        total(self.cursors.iter().map(Cursor::decoded))
+    }
+}
+
 /// A phrase, at a document that contains it.
 pub struct Phrase<'a> {
     words: Vec<Word<'a>>,
@@ -94,6 +123,11 @@ impl<'a> Phrase<'a> {
     /// Number of tokens.
     pub fn terms(&self) -> usize {
         self.words.len()
+    }
+
+    /// The blocks that were decoded so far.
+    pub fn decoded(&self) -> Decoded {
+        total(self.words.iter().map(|word| word.cursor.decoded()))
     }
 
     /// The document; `END` after the last one.

@@ -8,8 +8,12 @@
 use super::blocks::{Layout, MOST};
 use super::bm25;
 use super::lists::{self, Lists, document_pieces, pair_at, stream_block};
+use super::norms::Norms;
 use super::positions::{self, Codec};
 use crate::error::{Result, ensure, out_of_range, part};
+
+/// Entries with the greatest weights that are kept.
+const BEST_ENTRIES: usize = 32;
 
 /// A posting list.
 pub struct Posting {
@@ -24,6 +28,8 @@ pub struct Posting {
     pub weights: Vec<f32>,
     /// The greatest weight of all.
     pub most: f32,
+    /// The greatest weights of entries with their documents, the greatest first.
+    pub best: Vec<(f32, u32)>,
     /// The last document.
     pub last: u32,
     positions: Option<Positions>,
@@ -51,7 +57,7 @@ impl Posting {
         layout: Layout,
         count: usize,
         (offsets, data): (&[i64], &[u8]),
-        norms: &[f32],
+        norms: &Norms,
         positions: Option<Positions>,
     ) -> Result<Self> {
         ensure(
@@ -80,6 +86,7 @@ impl Posting {
             firsts: Vec::with_capacity(blocks),
             weights: Vec::with_capacity(blocks),
             most: 0.0,
+            best: Vec::new(),
             last: 0,
             positions,
         };
@@ -102,8 +109,9 @@ impl Posting {
     }
 
     /// Checks all entries and computes the weights of the blocks.
-    fn look_at_all(&mut self, norms: &[f32]) -> Result<()> {
+    fn look_at_all(&mut self, norms: &Norms) -> Result<()> {
         let (mut documents, mut frequencies) = ([0; MOST], [0; MOST]);
+        let mut weights = [0f32; MOST];
         let mut last = None;
         for block in 0..self.starts.len() - 1 {
             let count = self.count_of(block);
@@ -114,13 +122,14 @@ impl Posting {
             let bytes = self.block(block)?;
             ensure(end == bytes.len(), "posting block, bytes", bytes.len(), end)?;
             lists::check(documents, frequencies, last, norms.len())?;
+            let (weights, _) = weights.split_at_mut(count);
+            norms.read(documents, weights)?;
             let mut most = 0f32;
-            for (&document, &frequency) in documents.iter().zip(&*frequencies) {
-                let norm = *norms
-                    .get(document as usize)
-                    .ok_or_else(|| out_of_range("document"))?;
-                most = most.max(bm25::weight(bm25::float32(frequency), norm));
+            for (weight, &frequency) in weights.iter_mut().zip(&*frequencies) {
+                *weight = bm25::weight(bm25::float32(frequency), *weight);
+                most = most.max(*weight);
             }
+            self.keep_best(weights, documents);
             last = documents.last().copied();
             self.firsts.extend(documents.first());
             self.weights.push(most);
@@ -128,6 +137,21 @@ impl Posting {
         }
         self.last = last.ok_or_else(|| out_of_range("posting list"))?;
         Ok(())
+    }
+
+    /// Adds the entries of a block to the best ones.
+    fn keep_best(&mut self, weights: &[f32], documents: &[u32]) {
+        for (&weight, &document) in weights.iter().zip(documents) {
+            let is_full = self.best.len() == BEST_ENTRIES;
+            if is_full && self.best.last().is_some_and(|(least, _)| weight <= *least) {
+                continue;
+            }
+            if is_full {
+                self.best.pop();
+            }
+            let place = self.best.partition_point(|(other, _)| *other >= weight);
+            self.best.insert(place, (weight, document));
+        }
     }
 
     /// The memory that it takes.
@@ -141,7 +165,7 @@ impl Posting {
                 data,
             }) => data.len() + 8 * offsets.len() + 4 * lists.len(),
         };
-        self.data.len() + 16 * self.starts.len() + positions + 200
+        self.data.len() + 16 * self.starts.len() + positions + 8 * self.best.len() + 200
     }
 
     /// Whether positions are stored.

@@ -1,64 +1,79 @@
 //! The documents with the greatest scores.
 //!
-//! Documents are visited in windows. Within a window each clause has a bound, the greatest score
-//! of its blocks there; a window whose bounds do not exceed the k-th best score so far is skipped
-//! without decoding it (block-max pruning). For a sum of clauses, those with the smallest bounds
-//! cannot lift a document above that score by themselves: only documents of the others, the active
-//! clauses, are visited (MaxScore), and a document is given up as soon as what is left cannot
-//! suffice. If all clauses have to match, only the one with the fewest documents is active.
+//! A query is a tree over tokens (`tree`). Documents are visited in windows. Within a window each
+//! token has a bound, the greatest score of its blocks there; a window whose bounds do not exceed
+//! the k-th best score so far is skipped without decoding it (block-max pruning). Tokens with small
+//! bounds cannot lift a document above that score by themselves: only the documents of the others,
+//! the drivers, are collected (MaxScore). If every match contains a token, it may be the only
+//! driver. Documents that may be of use are then looked up in the other lists, and given up as soon
+//! as what is left cannot suffice.
 //!
-//!     one active token         the scores of a block at once, and only those above a cutoff
-//!     several frequent tokens  a table of the scores in the window, added line by line
-//!     anything else            document by document
+//!     drivers ──▶ entries above a cutoff ──▶ scores of other tokens ──▶ tests ──▶ the best k
 //!
+//! A lower bound of the k-th best score is known from the start: each list has its best entries.
 //! Bounds are compared with some slack, since sums of floats depend on their order. Scores are
 //! computed in the order of the query. Of equal scores the first documents are kept.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use super::candidates::{Candidates, MOST_DOCUMENTS, Window};
 use super::clause::{Clause, Node};
-use super::cursor::Cursor;
+use super::cursor::{Decoded, total};
 use super::documents::{DocumentSet, END};
-use super::phrase::Matcher;
+use super::norms::Norms;
+use super::tree::{ABSENT, Leaf, Tree, cost};
 use crate::error::{Result, out_of_range};
 
 /// The least number of documents of a window.
-const WINDOW: u32 = 2048;
+const FEWEST_DOCUMENTS: u32 = 2048;
 
-/// A table is used if a window has this many entries on the average.
-const TABLE_ENTRIES: usize = 256;
+/// Allowed documents are looked up if the drivers have this many times as many documents.
+const FEW: usize = 8;
+
+/// Documents with their scores, and what was decoded to find them.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub documents: Vec<u32>,
+    pub scores: Vec<f32>,
+    pub decoded: Decoded,
+}
 
 /// Returns the documents with the `k` greatest scores above `floor`, best first.
 ///
 /// Without `k`, all documents are returned, in their order.
 pub fn search(
     clause: &Clause,
-    norms: &[f32],
+    norms: &Norms,
     k: Option<usize>,
     allowed: Option<&DocumentSet>,
     floor: f32,
-) -> Result<(Vec<u32>, Vec<f32>)> {
+) -> Result<Found> {
     if k == Some(0) {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok(Found::default());
     }
-    let (clause, factor) = match clause {
-        Clause::Scaled(inner, factor) if *factor > 0.0 => (inner.as_ref(), *factor),
-        other => (other, 1.0),
-    };
     let mut best = Best {
         k,
-        factor,
         slack: 0.0,
         floor,
         heap: BinaryHeap::new(),
         all: (Vec::new(), Vec::new()),
     };
-    match Sum::new(clause, norms)? {
-        Some(sum) if k.is_some() => sum.search(allowed, &mut best)?,
-        _ => search_one(clause.begin(norms)?, allowed, &mut best)?,
-    }
-    Ok(best.finish())
+    let tree = if k.is_some() {
+        Tree::of(clause, norms)?
+    } else {
+        None
+    };
+    let decoded = match tree {
+        Some((tree, leaves)) => Plan::new(tree, leaves).search(allowed, &mut best)?,
+        None => search_one(clause.begin(norms)?, allowed, &mut best)?,
+    };
+    let (documents, scores) = best.finish();
+    Ok(Found {
+        documents,
+        scores,
+        decoded,
+    })
 }
 
 /// A document with its score; the least one has the smallest score, or is the last of these.
@@ -90,10 +105,8 @@ impl PartialEq for Hit {
 impl Eq for Hit {}
 
 /// The best documents so far.
-struct Best {
+pub struct Best {
     k: Option<usize>,
-    /// Scores are multiplied by it.
-    factor: f32,
     /// Relative error of a bound.
     slack: f64,
     /// Scores that do not exceed it are of no use.
@@ -105,26 +118,25 @@ struct Best {
 impl Best {
     /// Whether scores up to a bound are of no use.
     #[inline]
-    fn is_too_low(&self, bound: f64) -> bool {
-        let bound = bound * f64::from(self.factor);
+    pub fn is_too_low(&self, bound: f64) -> bool {
         self.k.is_some() && bound + bound.abs() * self.slack <= f64::from(self.floor)
     }
 
-    /// A score of some clauses that is of no use, if others add at most `rest`.
+    /// A score of a token that is of no use, if it is multiplied and others add at most `rest`.
     ///
     /// Those above it may be of use.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
-    fn cutoff(&self, rest: f64) -> f32 {
-        let floor = f64::from(self.floor) / f64::from(self.factor);
+    pub fn cutoff(&self, rest: f64, factor: f64) -> f32 {
+        let floor = f64::from(self.floor);
         let cutoff = floor - floor.abs() * 2.0 * self.slack - rest * (1.0 + self.slack);
+        let cutoff = cutoff / factor;
         // Rounded down twice: by the conversion at most to the next float, then to the one before.
         (cutoff as f32).next_down()
     }
 
     #[inline]
     fn add(&mut self, document: u32, score: f32) {
-        let score = score * self.factor;
         let Some(k) = self.k else {
             self.all.0.push(document);
             self.all.1.push(score);
@@ -160,7 +172,11 @@ fn slack_of(terms: usize) -> f64 {
 }
 
 /// Visits the documents of one node.
-fn search_one(mut node: Node<'_>, allowed: Option<&DocumentSet>, best: &mut Best) -> Result<()> {
+fn search_one(
+    mut node: Node<'_>,
+    allowed: Option<&DocumentSet>,
+    best: &mut Best,
+) -> Result<Decoded> {
     best.slack = slack_of(node.terms());
     let mut low = 0;
     loop {
@@ -184,424 +200,202 @@ fn search_one(mut node: Node<'_>, allowed: Option<&DocumentSet>, best: &mut Best
             }
         }
         if high == END - 1 {
-            return Ok(());
+            return Ok(node.decoded());
         }
         low = high + 1;
         if let Some(allowed) = allowed {
             low = allowed.next(low);
         }
         if node.document() == END || low == END {
-            return Ok(());
+            return Ok(node.decoded());
         }
     }
 }
 
-/// Which documents of a sum count.
-enum Needs {
-    Any,
-    All,
-    Phrase(Matcher),
-}
-
-/// The clauses of a sum and their bounds.
-struct Sum<'a> {
-    nodes: Vec<Node<'a>>,
-    needs: Needs,
-    /// Bounds in the window.
+/// A search of the tokens of a tree.
+struct Plan<'a> {
+    tree: Tree<'a>,
+    leaves: Vec<Leaf<'a>>,
+    /// Whether documents have to be tested in the end.
+    has_tests: bool,
+    /// Tokens of which every match contains at least one, and the number of their documents.
+    required: (Vec<usize>, usize),
+    /// The bounds of the tokens: anywhere, and in the window.
+    most: Vec<f64>,
     bounds: Vec<f64>,
-    /// Nodes by their bounds in the window, ascending; and the sums of these bounds. If all are
-    /// needed, the one with the fewest documents is last.
+    /// Tokens whose documents are collected, with what others can add to their scores.
+    drivers: Vec<(usize, f64)>,
     order: Vec<usize>,
-    sums: Vec<f64>,
-    /// How many of the first nodes in this order are not visited by themselves.
-    passive: usize,
-    /// The scores of a document.
-    scores: Vec<f32>,
-    /// Documents that may be of use, with their scores by the active node.
-    survivors: Vec<(u32, f32)>,
-    /// The scores of each active node in a window of `WINDOW` documents.
-    table: Vec<f32>,
+    candidates: Candidates,
 }
 
-impl<'a> Sum<'a> {
-    /// The sum that a clause is; none if it is none.
-    fn new(clause: &'a Clause, norms: &'a [f32]) -> Result<Option<Self>> {
-        let all = |clauses: &'a [std::sync::Arc<Clause>]| {
-            let nodes = clauses.iter().map(|clause| clause.begin(norms));
-            nodes.collect::<Result<Vec<_>>>()
-        };
-        let (nodes, needs) = match clause {
-            Clause::Token(..) => (vec![clause.begin(norms)?], Needs::Any),
-            Clause::Any(clauses) => (all(clauses)?, Needs::Any),
-            Clause::All(clauses) => (all(clauses)?, Needs::All),
-            Clause::Phrase(words, slop) => {
-                let tokens = words
-                    .iter()
-                    .map(|(list, idf, _)| Node::Token(Box::new(Cursor::new(list, *idf, norms))));
-                let positions = words.iter().map(|(_, _, position)| *position).collect();
-                let needs = Needs::Phrase(Matcher::new(positions, *slop));
-                (tokens.collect(), needs)
-            }
-            _ => return Ok(None),
-        };
-        let count = nodes.len();
-        if count == 0 {
-            return Ok(None);
+impl<'a> Plan<'a> {
+    fn new(tree: Tree<'a>, leaves: Vec<Leaf<'a>>) -> Self {
+        let required = tree.drivers(&leaves);
+        let bound = |leaf: &Leaf<'_>| leaf.factor * f64::from(leaf.cursor.most());
+        Self {
+            has_tests: tree.has_tests(),
+            required: (required.clone(), cost(&required, &leaves)),
+            most: leaves.iter().map(bound).collect(),
+            bounds: vec![0.0; leaves.len()],
+            drivers: Vec::new(),
+            order: (0..leaves.len()).collect(),
+            candidates: Candidates::default(),
+            tree,
+            leaves,
         }
-        Ok(Some(Self {
-            nodes,
-            needs,
-            bounds: vec![0.0; count],
-            order: (0..count).collect(),
-            sums: vec![0.0; count + 1],
-            passive: 0,
-            scores: vec![0.0; count],
-            survivors: Vec::new(),
-            table: Vec::new(),
-        }))
     }
 
-    fn needs_all(&self) -> bool {
-        !matches!(self.needs, Needs::Any)
-    }
-
-    fn search(mut self, allowed: Option<&DocumentSet>, best: &mut Best) -> Result<()> {
-        best.slack = slack_of(self.nodes.iter().map(Node::terms).sum());
-        let count = self.nodes.len();
-        self.set_bounds(0, END - 1);
-        let overall = (self.order.clone(), self.sums.clone());
-        let mut low = 0;
-        loop {
-            let Some(high) = self.window(low, &overall, best) else {
-                return Ok(());
+    fn search(mut self, allowed: Option<&DocumentSet>, best: &mut Best) -> Result<Decoded> {
+        best.slack = slack_of(self.tree.operations());
+        let k = best.k.ok_or_else(missing)?;
+        if let Some(score) = self.tree.reached_by(k, allowed, &self.leaves) {
+            best.floor = best.floor.max(score.next_down());
+        }
+        let mut low = allowed.map_or(0, |allowed| allowed.next(0));
+        while low != END {
+            let Some((first, high)) = self.next_window(low, best)? else {
+                break;
             };
-            self.set_bounds(low, high);
-            self.set_passive(best);
-            if self.passive < count {
-                self.visit(low, high, allowed, best)?;
-            }
-            if high == END - 1 {
-                return Ok(());
+            self.set_bounds(first, high);
+            let bound = self.tree.bound(&self.bounds);
+            if bound >= 0.0 && !best.is_too_low(bound) {
+                let bounds = std::mem::take(&mut self.bounds);
+                self.choose_drivers(&bounds, best);
+                let window = Window {
+                    low: first,
+                    high,
+                    allowed,
+                };
+                self.visit(&bounds, window, best)?;
+                self.bounds = bounds;
             }
             low = high + 1;
             if let Some(allowed) = allowed {
                 low = allowed.next(low);
-                if low == END {
-                    return Ok(());
-                }
             }
         }
+        let mut decoded = self.tree.decoded();
+        decoded += total(self.leaves.iter().map(|leaf| leaf.cursor.decoded()));
+        Ok(decoded)
     }
 
-    /// The end of the next window: where the first block ends of those nodes that can suffice
-    /// anywhere; none if there are no such nodes left.
-    fn window(
-        &mut self,
-        low: u32,
-        (order, sums): &(Vec<usize>, Vec<f64>),
-        best: &Best,
-    ) -> Option<u32> {
-        let mut high = None;
-        let needs_all = self.needs_all();
-        for (rank, (&i, &bound)) in order.iter().zip(sums.iter().skip(1)).enumerate() {
-            if best.is_too_low(bound) || (needs_all && rank + 1 < order.len()) {
-                continue;
-            }
-            if let Some(node) = self.nodes.get_mut(i)
-                && node.document() != END
-            {
-                let end = node.until(low);
-                high = Some(high.map_or(end, |high: u32| high.min(end)));
+    /// The first and the last document of the next window from `low` on: where the first block of
+    /// a driver ends; none if no document from there on can be of use.
+    fn next_window(&mut self, mut low: u32, best: &Best) -> Result<Option<(u32, u32)>> {
+        let most = std::mem::take(&mut self.most);
+        self.choose_drivers(&most, best);
+        self.most = most;
+        if let [(driver, rest)] = *self.drivers.as_slice() {
+            let leaf = self.leaves.get_mut(driver).ok_or_else(missing)?;
+            low = leaf.cursor.next_above(low, best.cutoff(rest, leaf.factor));
+        }
+        let mut end = None;
+        for &(driver, _) in &self.drivers {
+            let cursor = &mut self.leaves.get_mut(driver).ok_or_else(missing)?.cursor;
+            if low <= cursor.last() {
+                let own = cursor.until(low);
+                end = Some(end.map_or(own, |end: u32| end.min(own)));
             }
         }
-        high.map(|high| high.max(low.saturating_add(WINDOW - 1)).min(END - 1))
+        Ok(end.map(|end| {
+            let least = low.saturating_add(FEWEST_DOCUMENTS - 1);
+            let most = low.saturating_add(MOST_DOCUMENTS - 1).min(END - 1);
+            (low, end.max(least).min(most))
+        }))
     }
 
     fn set_bounds(&mut self, low: u32, high: u32) {
-        for (bound, node) in self.bounds.iter_mut().zip(&mut self.nodes) {
-            *bound = node.bound(low, high).max(0.0);
+        for (bound, leaf) in self.bounds.iter_mut().zip(&mut self.leaves) {
+            let own = leaf.cursor.greatest(low, high);
+            *bound = own.map_or(f64::from(ABSENT), |own| leaf.factor * own);
         }
-        let (bounds, nodes) = (&self.bounds, &self.nodes);
-        let bound_of = |i: &usize| bounds.get(*i).copied().unwrap_or(f64::INFINITY);
-        if self.needs_all() {
-            self.order
-                .sort_by_key(|&i| std::cmp::Reverse(nodes.get(i).map(Node::cost)));
+    }
+
+    /// Chooses tokens so that only their documents can be of use.
+    fn choose_drivers(&mut self, bounds: &[f64], best: &Best) {
+        let bound_of = |leaf: usize| bounds.get(leaf).copied().unwrap_or(0.0).max(0.0);
+        let total: f64 = (0..bounds.len()).map(bound_of).sum();
+        let order = &mut self.order;
+        order.sort_by(|a, b| bound_of(*a).total_cmp(&bound_of(*b)));
+        let mut sum = 0.0;
+        let too_low = order.iter().take_while(|leaf| {
+            sum += bound_of(**leaf);
+            best.is_too_low(sum)
+        });
+        let passive = too_low.count();
+        let suffice = order.get(passive..).unwrap_or_default();
+        let (required, fewest) = &self.required;
+        let chosen = if cost(suffice, &self.leaves) < *fewest {
+            suffice
         } else {
-            self.order
-                .sort_by(|a, b| bound_of(a).total_cmp(&bound_of(b)));
-        }
-        let mut total = 0.0;
-        for (sum, i) in self.sums.iter_mut().skip(1).zip(&self.order) {
-            total += bound_of(i);
-            *sum = total;
-        }
-        self.passive = 0;
+            required
+        };
+        self.drivers.clear();
+        let chosen = chosen.iter().map(|&leaf| (leaf, total - bound_of(leaf)));
+        self.drivers.extend(chosen);
     }
 
-    fn set_passive(&mut self, best: &Best) {
-        let count = self.nodes.len();
-        if self.needs_all() {
-            let is_too_low = best.is_too_low(self.sums.last().copied().unwrap_or(0.0));
-            let is_missing = self.bounds.contains(&0.0);
-            self.passive = count - usize::from(!(is_too_low || is_missing));
-            return;
-        }
-        let sums = self.sums.iter().skip(1 + self.passive);
-        self.passive += sums.take_while(|sum| best.is_too_low(**sum)).count();
+    /// The number of documents of the drivers.
+    fn driver_cost(&self) -> usize {
+        let own = self.drivers.iter();
+        let own = own.filter_map(|(driver, _)| self.leaves.get(*driver));
+        own.map(Leaf::cost).sum()
     }
 
-    /// Visits the documents from `low` to `high`.
-    fn visit(
-        &mut self,
-        low: u32,
-        high: u32,
-        allowed: Option<&DocumentSet>,
-        best: &mut Best,
-    ) -> Result<()> {
-        let active = self.order.get(self.passive..).unwrap_or_default();
-        let are_tokens = active
-            .iter()
-            .all(|&i| matches!(self.nodes.get(i), Some(Node::Token(_))));
-        if let ([i], true) = (active, are_tokens) {
-            return self.visit_blocks(*i, low, high, allowed, best);
-        }
-        if are_tokens && self.is_dense() {
-            return self.visit_table(low, high, allowed, best);
-        }
-        let mut document = self.advance(low)?;
-        while document <= high {
-            let next = allowed.map_or(document, |allowed| allowed.next(document));
-            if next == document {
-                self.consider_all(document, best)?;
-                self.set_passive(best);
-                document = self.advance(document + 1)?;
-            } else {
-                document = self.advance(next)?;
+    /// Adds the documents of a window that are among the best.
+    fn visit(&mut self, bounds: &[f64], window: Window<'_>, best: &mut Best) -> Result<()> {
+        let num_driven = self.driver_cost();
+        let candidates = &mut self.candidates;
+        match window.allowed {
+            Some(allowed) if allowed.count < num_driven / FEW => {
+                candidates.select(self.leaves.len(), allowed, window);
+                self.drivers.clear();
             }
+            _ => candidates.collect(&self.drivers, &mut self.leaves, window, best)?,
         }
-        Ok(())
-    }
-
-    /// Whether the active nodes have many documents in a window.
-    fn is_dense(&self) -> bool {
-        let active = self.order.iter().skip(self.passive);
-        let nodes = active.filter_map(|&i| self.nodes.get(i));
-        nodes.map(Node::density).sum::<f64>() * f64::from(WINDOW) > TABLE_ENTRIES as f64
-    }
-
-    /// Visits the documents of a single active token, block by block.
-    fn visit_blocks(
-        &mut self,
-        active: usize,
-        low: u32,
-        high: u32,
-        allowed: Option<&DocumentSet>,
-        best: &mut Best,
-    ) -> Result<()> {
-        let rest = self.sums.get(self.passive).copied().unwrap_or(0.0);
-        let mut survivors = std::mem::take(&mut self.survivors);
-        let mut target = low;
-        loop {
-            let Some(Node::Token(cursor)) = self.nodes.get_mut(active) else {
-                return Err(out_of_range("clause"));
-            };
-            if cursor.advance(target)? > high {
-                break;
+        let bound_of = |leaf: usize| bounds.get(leaf).copied().unwrap_or(0.0).max(0.0);
+        let (leaves, drivers) = (&self.leaves, &self.drivers);
+        let is_driver = |leaf: usize| drivers.iter().any(|(driver, _)| *driver == leaf);
+        self.order.clear();
+        self.order
+            .extend((0..leaves.len()).filter(|leaf| !is_driver(*leaf)));
+        // Those that every match contains come first, the rarest first; then the greatest bounds.
+        let key = |leaf: usize| {
+            let own = leaves.get(leaf).filter(|own| own.is_required);
+            own.map_or(usize::MAX, Leaf::cost)
+        };
+        self.order.sort_by(|&a, &b| {
+            let by_key = key(a).cmp(&key(b));
+            by_key.then(bound_of(b).total_cmp(&bound_of(a)))
+        });
+        let mut left: f64 = self.order.iter().map(|leaf| bound_of(*leaf)).sum();
+        for &token in &self.order {
+            let leaf = self.leaves.get_mut(token).ok_or_else(missing)?;
+            if bounds.get(token).is_some_and(|bound| *bound >= 0.0) {
+                candidates.look_up(token, leaf, left, best)?;
             }
-            let cutoff = best.cutoff(rest);
-            if cursor.block_bound() <= cutoff {
-                cursor.skip_block();
+            left -= bound_of(token);
+        }
+        self.order
+            .extend(self.drivers.iter().map(|(leaf, _)| *leaf));
+        for (document, scores, sum) in candidates.iter() {
+            if best.is_too_low(sum) {
                 continue;
             }
-            let (documents, scores) = cursor.rest_of_block()?;
-            let count = documents.partition_point(|document| *document <= high);
-            let found = documents.iter().zip(scores).take(count);
-            survivors.clear();
-            survivors.extend(
-                found
-                    .filter(|(_, score)| **score > cutoff)
-                    .map(|(document, score)| (*document, *score)),
-            );
-            let is_end = count == documents.len();
-            for &(document, score) in &survivors {
-                let is_allowed = allowed.is_none_or(|allowed| allowed.contains(document));
-                if is_allowed && score > best.cutoff(rest) {
-                    self.consider(document, (active, score), best)?;
-                }
+            let mut score = self.tree.score(scores, None)?;
+            if self.has_tests && score.is_some_and(|score| score > best.floor) {
+                score = self.tree.score(scores, Some(document))?;
             }
-            match self.nodes.get_mut(active) {
-                Some(Node::Token(cursor)) if is_end => cursor.skip_block(),
-                _ => target = high + 1,
+            if let Some(score) = score {
+                best.add(document, score);
             }
         }
-        self.survivors = survivors;
-        Ok(())
-    }
-
-    /// Visits the documents of several active tokens by a table of their scores.
-    fn visit_table(
-        &mut self,
-        mut low: u32,
-        high: u32,
-        allowed: Option<&DocumentSet>,
-        best: &mut Best,
-    ) -> Result<()> {
-        let missing = || out_of_range("table of scores");
-        let width = WINDOW as usize;
-        let (order, passive) = (self.order.clone(), self.passive);
-        let mut active: Vec<usize> = order.into_iter().skip(passive).collect();
-        active.sort_unstable();
-        let rest = self.sums.get(passive).copied().unwrap_or(0.0);
-        let mut table = std::mem::take(&mut self.table);
-        table.resize(width * (active.len() + 1), 0.0);
-        loop {
-            // The last window reaches to the end of all numbers: go where there are documents.
-            let mut first = END;
-            for &i in &active {
-                first = first.min(self.nodes.get_mut(i).ok_or_else(missing)?.advance(low)?);
-            }
-            if first > high {
-                self.table = table;
-                return Ok(());
-            }
-            low = first;
-            let end = low.saturating_add(WINDOW - 1).min(high);
-            table.fill(0.0);
-            let (sums, lines) = table.split_at_mut(width);
-            for (line, &i) in lines.chunks_exact_mut(width).zip(&active) {
-                let Some(Node::Token(cursor)) = self.nodes.get_mut(i) else {
-                    return Err(missing());
-                };
-                fill(cursor, low, end, line)?;
-                for (sum, score) in sums.iter_mut().zip(&*line) {
-                    *sum += *score;
-                }
-            }
-            let cutoff = best.cutoff(rest).max(0.0);
-            for (place, &sum) in sums.iter().enumerate() {
-                if sum <= cutoff || sum <= best.cutoff(rest) {
-                    continue;
-                }
-                let document = low + u32::try_from(place).map_err(|_| missing())?;
-                if allowed.is_some_and(|allowed| !allowed.contains(document)) {
-                    continue;
-                }
-                self.scores.fill(0.0);
-                for (line, &i) in lines.chunks_exact(width).zip(&active) {
-                    let score = line.get(place).ok_or_else(missing)?;
-                    *self.scores.get_mut(i).ok_or_else(missing)? = *score;
-                }
-                self.complete(document, passive, f64::from(sum), best)?;
-            }
-            if end == high {
-                self.table = table;
-                return Ok(());
-            }
-            low = end + 1;
-        }
-    }
-
-    /// Moves the active nodes, and returns the first of their documents.
-    fn advance(&mut self, target: u32) -> Result<u32> {
-        let mut next = END;
-        for &i in self.order.iter().skip(self.passive) {
-            if let Some(node) = self.nodes.get_mut(i) {
-                next = next.min(node.advance(target)?);
-            }
-        }
-        Ok(next)
-    }
-
-    /// Adds a document of which the score by the active token is known.
-    fn consider(&mut self, document: u32, known: (usize, f32), best: &mut Best) -> Result<()> {
-        let missing = || out_of_range("clause");
-        let (active, score) = known;
-        if matches!(self.needs, Needs::Phrase(_)) {
-            let node = self.nodes.get_mut(active).ok_or_else(missing)?;
-            node.advance(document)?;
-        }
-        self.scores.fill(0.0);
-        *self.scores.get_mut(active).ok_or_else(missing)? = score;
-        self.complete(document, self.passive, f64::from(score), best)
-    }
-
-    /// Adds a document to which the active nodes were moved.
-    fn consider_all(&mut self, document: u32, best: &mut Best) -> Result<()> {
-        let mut possible = 0.0;
-        self.scores.fill(0.0);
-        for &i in self.order.iter().skip(self.passive) {
-            let missing = || out_of_range("clause");
-            let node = self.nodes.get_mut(i).ok_or_else(missing)?;
-            let score = self.scores.get_mut(i).ok_or_else(missing)?;
-            if node.document() == document {
-                *score = node.score()?;
-            }
-            possible += f64::from(*score);
-        }
-        self.complete(document, self.passive, possible, best)
-    }
-
-    /// Adds a document of which the first nodes are not known yet, unless it is too low.
-    fn complete(
-        &mut self,
-        document: u32,
-        unknown: usize,
-        mut possible: f64,
-        best: &mut Best,
-    ) -> Result<()> {
-        let needs_all = self.needs_all();
-        for (rank, &i) in self.order.iter().enumerate().take(unknown).rev() {
-            let missing = || out_of_range("clause");
-            let left = self.sums.get(rank + 1).ok_or_else(missing)?;
-            if best.is_too_low(possible + left) {
-                return Ok(());
-            }
-            let node = self.nodes.get_mut(i).ok_or_else(missing)?;
-            if node.advance(document)? == document {
-                let score = self.scores.get_mut(i).ok_or_else(missing)?;
-                *score = node.score()?;
-                possible += f64::from(*score);
-            } else if needs_all {
-                return Ok(());
-            }
-        }
-        let mut score = 0f32;
-        for own in &self.scores {
-            score += own;
-        }
-        if let Needs::Phrase(matcher) = &mut self.needs {
-            if score * best.factor <= best.floor {
-                return Ok(());
-            }
-            let cursors = self.nodes.iter_mut().filter_map(|node| match node {
-                Node::Token(cursor) => Some(cursor.as_mut()),
-                _ => None,
-            });
-            if !matcher.matches(cursors)? {
-                return Ok(());
-            }
-        }
-        best.add(document, score);
         Ok(())
     }
 }
 
-/// Writes the scores of a token in the documents from `low` to `end` to a line of a table.
-fn fill(cursor: &mut Cursor<'_>, low: u32, end: u32, line: &mut [f32]) -> Result<()> {
-    let mut target = low;
-    while cursor.advance(target)? <= end {
-        let (documents, scores) = cursor.rest_of_block()?;
-        let count = documents.partition_point(|document| *document <= end);
-        for (&document, &score) in documents.iter().zip(scores).take(count) {
-            if let Some(slot) = line.get_mut((document - low) as usize) {
-                *slot = score;
-            }
-        }
-        if count < documents.len() {
-            target = end + 1;
-        } else {
-            cursor.skip_block();
-        }
-    }
-    Ok(())
+#[cold]
+fn missing() -> crate::error::Corrupt {
+    out_of_range("clause")
 }

@@ -1,0 +1,221 @@
+//! Documents of a window that may be among the best, with the scores of their tokens.
+//!
+//!     drivers    12 17 90 | 17 40    documents of some tokens that alone may be of use
+//!     documents  12 17 40 90         each once, ascending
+//!     scores     one line for each document, with a score for each token; `ABSENT` if unknown
+//!     sums       of these scores
+
+use super::documents::DocumentSet;
+use super::top::Best;
+use super::tree::{ABSENT, Leaf};
+use crate::error::{Result, out_of_range};
+
+/// The most documents of a window.
+pub const MOST_DOCUMENTS: u32 = 1 << 16;
+
+/// Documents with scores.
+#[derive(Default)]
+pub struct Candidates {
+    pub documents: Vec<u32>,
+    /// Number of tokens.
+    width: usize,
+    scores: Vec<f32>,
+    sums: Vec<f64>,
+    /// The places of those that are left.
+    left: Vec<u32>,
+    /// Entries of each driver.
+    entries: Vec<Vec<(u32, f32)>>,
+    /// Which documents of the window there are, one bit for each, and how many are before a word.
+    words: Vec<u64>,
+    ranks: Vec<u32>,
+}
+
+/// A range of documents, and which of them count.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    pub low: u32,
+    pub high: u32,
+    pub allowed: Option<&'a DocumentSet>,
+}
+
+impl Candidates {
+    /// Collects the documents of drivers; each comes with what other tokens can add.
+    pub fn collect(
+        &mut self,
+        drivers: &[(usize, f64)],
+        leaves: &mut [Leaf<'_>],
+        window: Window<'_>,
+        best: &Best,
+    ) -> Result<()> {
+        self.width = leaves.len();
+        self.entries.resize_with(drivers.len(), Vec::new);
+        for (entries, &(driver, rest)) in self.entries.iter_mut().zip(drivers) {
+            let leaf = leaves.get_mut(driver).ok_or_else(missing)?;
+            entries.clear();
+            collect(leaf, rest, window, best, entries)?;
+        }
+        self.documents.clear();
+        if let [entries] = self.entries.as_slice() {
+            let documents = entries.iter().map(|(document, _)| *document);
+            self.documents.extend(documents);
+        } else {
+            self.unite(window)?;
+        }
+        self.begin();
+        for (place, &(driver, _)) in drivers.iter().enumerate() {
+            let factor = leaves.get(driver).ok_or_else(missing)?.factor;
+            self.put(place, driver, factor, window)?;
+        }
+        Ok(())
+    }
+
+    /// Selects the allowed documents of a window, whose scores are all unknown.
+    pub fn select(&mut self, width: usize, allowed: &DocumentSet, window: Window<'_>) {
+        self.width = width;
+        self.documents.clear();
+        let mut document = allowed.next(window.low);
+        while document <= window.high {
+            self.documents.push(document);
+            document = allowed.next(document + 1);
+        }
+        self.begin();
+    }
+
+    /// Begins without any scores.
+    fn begin(&mut self) {
+        let count = self.documents.len();
+        self.scores.clear();
+        self.scores.resize(count * self.width, ABSENT);
+        self.sums.clear();
+        self.sums.resize(count, 0.0);
+        self.left.clear();
+        self.left.extend((0u32..).take(count));
+    }
+
+    /// Adds the scores of another token; `left` is what it and those after it can add.
+    pub fn look_up(
+        &mut self,
+        token: usize,
+        leaf: &mut Leaf<'_>,
+        left: f64,
+        best: &Best,
+    ) -> Result<()> {
+        let mut kept = 0;
+        for at in 0..self.left.len() {
+            let candidate = *self.left.get(at).ok_or_else(missing)?;
+            let place = candidate as usize;
+            let sum = self.sums.get_mut(place).ok_or_else(missing)?;
+            if best.is_too_low(*sum + left) {
+                continue;
+            }
+            let document = *self.documents.get(place).ok_or_else(missing)?;
+            if leaf.cursor.advance(document)? == document {
+                let score = leaf.cursor.score()?;
+                *sum += leaf.factor * f64::from(score);
+                let slot = self.scores.get_mut(place * self.width + token);
+                *slot.ok_or_else(missing)? = score;
+            } else if leaf.is_required {
+                continue;
+            }
+            *self.left.get_mut(kept).ok_or_else(missing)? = candidate;
+            kept += 1;
+        }
+        self.left.truncate(kept);
+        Ok(())
+    }
+
+    /// The documents that are left, the scores of their tokens and their sums.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[f32], f64)> {
+        self.left.iter().filter_map(|&candidate| {
+            let place = candidate as usize;
+            let start = place * self.width;
+            let scores = self.scores.get(start..start + self.width)?;
+            Some((*self.documents.get(place)?, scores, *self.sums.get(place)?))
+        })
+    }
+
+    /// Makes a sorted list of the documents of all drivers.
+    fn unite(&mut self, window: Window<'_>) -> Result<()> {
+        let count = ((window.high - window.low) / 64 + 1) as usize;
+        self.words.clear();
+        self.words.resize(count, 0);
+        for &(document, _) in self.entries.iter().flatten() {
+            let bit = document - window.low;
+            let word = self.words.get_mut((bit / 64) as usize);
+            *word.ok_or_else(missing)? |= 1 << (bit % 64);
+        }
+        self.ranks.clear();
+        let mut rank = 0;
+        let mut first = window.low;
+        for &word in &self.words {
+            self.ranks.push(rank);
+            rank += word.count_ones();
+            let mut rest = word;
+            while rest != 0 {
+                self.documents.push(first + rest.trailing_zeros());
+                rest &= rest - 1;
+            }
+            first = first.saturating_add(64);
+        }
+        Ok(())
+    }
+
+    /// Puts the scores of a driver into the lines of its documents.
+    fn put(&mut self, place: usize, token: usize, factor: f64, window: Window<'_>) -> Result<()> {
+        let is_alone = self.entries.len() == 1;
+        let entries = self.entries.get(place).ok_or_else(missing)?;
+        for (index, &(document, score)) in entries.iter().enumerate() {
+            let line = if is_alone {
+                index
+            } else {
+                let bit = document - window.low;
+                let word = (bit / 64) as usize;
+                let before = self.words.get(word).ok_or_else(missing)? & ((1 << (bit % 64)) - 1);
+                let rank = self.ranks.get(word).ok_or_else(missing)? + before.count_ones();
+                rank as usize
+            };
+            let slot = self.scores.get_mut(line * self.width + token);
+            *slot.ok_or_else(missing)? = score;
+            *self.sums.get_mut(line).ok_or_else(missing)? += factor * f64::from(score);
+        }
+        Ok(())
+    }
+}
+
+/// Appends the entries of a window that may be of use, if others add at most `rest`.
+fn collect(
+    leaf: &mut Leaf<'_>,
+    rest: f64,
+    window: Window<'_>,
+    best: &Best,
+    entries: &mut Vec<(u32, f32)>,
+) -> Result<()> {
+    let cutoff = best.cutoff(rest, leaf.factor);
+    let cursor = leaf.cursor.as_mut();
+    let least = cursor.least_frequency(cutoff);
+    while cursor.advance(window.low)? <= window.high {
+        if cursor.block_bound() <= cutoff {
+            cursor.skip_block();
+            continue;
+        }
+        let first = entries.len();
+        let is_end = cursor.entries_above((cutoff, least), window.high, entries)?;
+        if let Some(allowed) = window.allowed {
+            let mut place = 0;
+            entries.retain(|(document, _)| {
+                place += 1;
+                place <= first || allowed.contains(*document)
+            });
+        }
+        if !is_end {
+            break;
+        }
+        cursor.skip_block();
+    }
+    Ok(())
+}
+
+#[cold]
+fn missing() -> crate::error::Corrupt {
+    out_of_range("candidate")
+}
