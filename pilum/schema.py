@@ -110,6 +110,9 @@ class LanceSchema:
         messages = [message.SerializeToString() for message in self.stored.to_proto()]
         return LanceSchema._from_protos, (dict(self.stored.metadata), *messages)
 
+    def _repr_html_(self) -> str:
+        return self.stored._repr_html_()
+
     def to_pyarrow(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
         return self.stored.arrow

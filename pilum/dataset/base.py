@@ -261,6 +261,21 @@ class DatasetBase:
         number = self._snapshot.manifest.version
         return f"{type(self).__name__}({self._uri!r}, version={number})"
 
+    def _repr_html_(self) -> str:
+        from pilum.pictures.html import card, facts
+        from pilum.pictures.words import size_text
+
+        manifest = self._snapshot.manifest
+        files = [file for one in manifest.fragments for file in one.files]
+        size_bytes = sum(file.size_bytes or 0 for file in files)
+        known = [
+            ("version", f"{manifest.version}, {manifest.timestamp:%Y-%m-%d %H:%M} UTC"),
+            ("rows", f"{manifest.num_rows:,}"),
+            ("fragments", f"{len(manifest.fragments):,}"),
+            ("data", f"{size_text(size_bytes)}, file version {manifest.data_format}"),
+        ]
+        return card(self._uri, facts(known), manifest.schema._repr_html_())
+
     def __reduce__(self) -> tuple[Any, ...]:
         version = self._snapshot.manifest.version
         given, defaults = self.given_handler, dict(self._scan_defaults)

@@ -314,6 +314,24 @@ class LanceFragment(FragmentColumns):
         updated = delete_rows(self._snapshot, {FragmentId(self.fragment_id): rows}).updated
         return FragmentMetadata.from_table(updated[0]) if updated else None
 
+    def _repr_html_(self) -> str:
+        from pilum.pictures.html import card, facts, table
+        from pilum.pictures.words import size_text
+
+        names = self._snapshot.schema
+        rows = [
+            (
+                file.path,
+                f"{file.major}.{file.minor}",
+                "" if file.size_bytes is None else size_text(file.size_bytes),
+                ", ".join(filter(None, map(names.path, file.fields))),
+            )
+            for file in self._fragment.files
+        ]
+        counts = [("rows", f"{self._fragment.num_rows:,}"), ("deleted", f"{self.num_deletions:,}")]
+        files = table(("file", "version", "size", "columns"), rows)
+        return card(f"Fragment {self.fragment_id}", facts(counts), files)
+
     def __repr__(self) -> str:
         return f"LanceFragment(id={self.fragment_id}, rows={self.physical_rows})"
 

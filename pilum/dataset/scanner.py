@@ -252,6 +252,17 @@ class LanceScanner:
         ).splitlines()
         return "\n".join([head, *(f"  {step}" for step in steps)])
 
+    def _repr_html_(self) -> str:
+        from pilum.pictures.html import card, facts, table
+
+        *later, source = self.explain_plan().splitlines()
+        steps = [
+            (f"step {number}", step.strip())
+            for number, step in enumerate((source, *reversed(later)), 1)
+        ]
+        columns = [(field.name, field.type) for field in self.projected_schema]
+        return card("Scan", facts(steps), table(("column", "type"), columns))
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 

@@ -39,7 +39,7 @@ from pilum.table.versions.history import (
     migrate_to_v2_names,
 )
 
-__all__ = ["Version", "VersionRef", "Versions", "moment", "snapshot_at"]
+__all__ = ["Version", "VersionList", "VersionRef", "Versions", "moment", "snapshot_at"]
 
 
 class Version(TypedDict):
@@ -48,6 +48,24 @@ class Version(TypedDict):
     version: int
     timestamp: datetime
     metadata: dict[str, str]
+
+
+class VersionList(list[Version]):
+    """The versions of a table, oldest first."""
+
+    def _repr_html_(self) -> str:
+        from pilum.pictures.history import Change, History, Step
+        from pilum.pictures.history_svg import history_svg
+
+        steps, rows = list[Step](), 0
+        for one in self:
+            if (recorded := one["metadata"].get("total_rows")) is not None:
+                now = int(recorded)
+                change = Change.ADDED if now > rows else Change.REMOVED
+                change = Change.OTHER if now == rows else change
+                steps.append(Step(one["version"], now, change, "", one["timestamp"]))
+                rows = now
+        return history_svg(History(f"{len(self):,} versions", steps), has_ground=False)
 
 
 class VersionRef(TypedDict):
@@ -85,8 +103,8 @@ class Versions(DatasetBase):
         return last_commit(Snapshot.latest(self._snapshot.store).manifest.config, app_id)
 
     def versions(self) -> list[Version]:
-        """Return descriptions of all versions, oldest first."""
-        return list(map(_shown, list_versions(self._snapshot.store)))
+        """Return descriptions of all versions, oldest first; a notebook draws them."""
+        return VersionList(map(_shown, list_versions(self._snapshot.store)))
 
     def version_refs(self) -> list[VersionRef]:
         """Return the numbers of all versions, oldest first, without reading manifests."""

@@ -323,6 +323,15 @@ class Schema:
         """Return whether a batch can be stored as it is; False if unsure."""
         return self.is_plain and batch.schema.equals(self.arrow)
 
+    def _repr_html_(self) -> str:
+        from pilum.pictures.html import table
+
+        rows = [
+            (self.path(one.id), int(one.id), one.arrow_type, "" if one.nullable else "not null")
+            for one in self.walk()
+        ]
+        return table(("column", "id", "type", ""), rows)
+
     def find(self, field_id: FieldId) -> Field | None:
         """Return the field with this id, at any depth; None if there is none."""
         return self._by_id.get(field_id)

@@ -45,6 +45,7 @@ _PICTURED = {
     "merge": Change.COLUMNS,
     "project": Change.COLUMNS,
     "rewrite": Change.MAINTAINED,
+    "reserve_fragments": Change.MAINTAINED,
     "create_index": Change.INDEXED,
 }
 
@@ -317,7 +318,7 @@ def picture_of(title: str, changes: Iterable[VersionChange]) -> History:
             Step(
                 one.version,
                 one.rows,
-                _PICTURED.get(one.operation, Change.OTHER),
+                _pictured(one),
                 one.operation or "unknown",
                 one.committed,
                 ", ".join(one.tags),
@@ -327,3 +328,9 @@ def picture_of(title: str, changes: Iterable[VersionChange]) -> History:
             if one.rows is not None and one.committed is not None
         ],
     )
+
+
+def _pictured(change: VersionChange) -> Change:
+    if change.version == 1:
+        return Change.ADDED
+    return _PICTURED.get(change.operation, Change.OTHER)

@@ -62,16 +62,16 @@ def _subtitle(picture: History) -> str:
     first, last = picture.steps[0], picture.steps[-1]
     return (
         f"{len(picture.steps):,} versions, {first.committed:%Y-%m-%d %H:%M} to "
-        f"{last.committed:%Y-%m-%d %H:%M} UTC; one bar is one version, its height the rows"
+        f"{last.committed:%Y-%m-%d %H:%M}; one bar is one version, its height the rows"
     )
 
 
 def _bar(step: Step, x: float, place: float, most_rows: int) -> Iterator[str]:
     height = max((_BASE - _TOP) * step.rows / most_rows, 2.0)
     width = max(place * 0.82, 1.0)
+    operation = f"{step.operation}, " if step.operation else ""
     title = (
-        f"version {step.version}: {step.operation}, {step.rows:,} rows, "
-        f"{step.committed:%Y-%m-%d %H:%M:%S}"
+        f"version {step.version}: {operation}{step.rows:,} rows, {step.committed:%Y-%m-%d %H:%M:%S}"
     )
     title += f", {step.message}" if step.message else ""
     yield rectangle(x, _BASE - height, width, height, CHANGE_COLORS[step.change], title)

@@ -11,7 +11,8 @@ __all__ = ["card", "facts", "page", "table"]
 
 _CELL = 'style="text-align:left;padding:2px 14px 2px 0;vertical-align:top;border:none"'
 _NUMBER = 'style="text-align:right;padding:2px 14px 2px 0;vertical-align:top;border:none"'
-_MOST_ROWS = 60
+_NAME = 'style="opacity:0.62;white-space:nowrap"'
+_MOST_ROWS = 40
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -34,15 +35,15 @@ def card(title: str, *parts: str) -> str:
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """Return names and values in two columns."""
     rows = (
-        f'<tr style="background:none"><td {_CELL}><span style="opacity:0.62">{_text(name)}</span>'
-        f"</td><td {_CELL}>{_text(value)}</td></tr>"
+        f'<tr style="background:none"><td {_CELL}><span {_NAME}>{_text(name)}</span></td>'
+        f"<td {_CELL}>{_text(value)}</td></tr>"
         for name, value in pairs
     )
     return f'<table style="border:none;margin:4px 0">{"".join(rows)}</table>'
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table with a head; of more than 60 rows, the first are shown."""
+    """Return a table with a head; of more than 40 rows, the first are shown."""
     head = "".join(f"<th {_CELL}>{_text(name)}</th>" for name in names)
     body = "".join(
         f'<tr style="background:none">{"".join(map(_cell, row))}</tr>' for row in rows[:_MOST_ROWS]
