@@ -32,6 +32,7 @@ from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_options import with_base_params
 from pilum.table.model.features import Feature
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.json_columns import given_schema
@@ -91,6 +92,7 @@ class DatasetBase:
         read_params: Mapping[str, Any] | None = None,
         session: Session | None = None,
         *,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         commit_handler: CommitHandler | None = None,
         storage_options_provider: None = None,
     ) -> None:
@@ -111,6 +113,7 @@ class DatasetBase:
             index_cache_size_bytes: As in `pilum.dataset`.
             read_params: Accepted for compatibility; has no effect.
             session: Session whose caches are used; None for the caches of the process.
+            base_store_params: As in `pilum.dataset`.
             commit_handler: As in `pilum.write_dataset`, for commits of this dataset.
             storage_options_provider: Must be None; older releases of the reference have it.
 
@@ -129,6 +132,7 @@ class DatasetBase:
         if default_scan_options:
             self._scan_defaults = dict(default_scan_options)
         self._uri = os.fspath(uri)
+        storage_options = with_base_params(storage_options, base_store_params)
         self._storage_options = dict(storage_options or {})
         store = open_table(
             self._uri,

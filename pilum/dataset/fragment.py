@@ -25,6 +25,7 @@ from pilum.progress import FragmentWriteProgress
 from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.changes.row_changes import delete_rows, matching_rows
+from pilum.table.model.base_options import with_base_params
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema
@@ -413,7 +414,8 @@ def write_fragments(
     """
     require_known("write_fragments has", keywords, FragmentKeywords.__annotations__)
     wanted = Write.of(mode, keywords)
-    store = store_of(dataset_uri, keywords.get("storage_options"))
+    options = with_base_params(keywords.get("storage_options"), keywords.get("base_store_params"))
+    store = store_of(dataset_uri, options)
     with durable_at_commit(store) as pending:  # files are durable before they are reported
         written = write_transaction(pending, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)

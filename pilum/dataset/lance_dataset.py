@@ -22,6 +22,7 @@ from pilum.dataset.write import WRITE_DEFAULTS, FragmentKeywords, InsertKeywords
 from pilum.dataset.writing import Writing
 from pilum.errors import InvalidInputError
 from pilum.storage.open import Location
+from pilum.table.model.base_options import with_base_params
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
@@ -67,6 +68,7 @@ def dataset(
     block_size: int | None = None,
     index_cache_size: int | None = None,
     read_params: Mapping[str, Any] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
 ) -> LanceDataset:
     """Open a table.
 
@@ -88,6 +90,9 @@ def dataset(
         block_size: Accepted for compatibility; has no effect.
         index_cache_size: Accepted for compatibility; has no effect.
         read_params: Accepted for compatibility; has no effect.
+        base_store_params: Options of the object store for single base paths, by their location.
+            They take precedence over options `base_{id}.{option}` of `storage_options`, and these
+            over the options of the table.
 
     Raises:
         DatasetNotFoundError: If no table exists there.
@@ -97,6 +102,7 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs a feature that is not supported.
         InvalidInputError: If an argument is invalid.
     """
+    storage_options = with_base_params(storage_options, base_store_params)
     if asof is None:
         return LanceDataset(
             uri,
@@ -166,6 +172,7 @@ def write_dataset(
         buffer_alignment: Alignment of buffers in files, in bytes; 4096 suits direct I/O.
         encoding_options: Encoding preferences; metadata of a field take precedence.
         storage_options: Options of the object store.
+        base_store_params: As in `pilum.dataset`.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
         enable_v2_manifest_paths: Whether manifests of a new table use the V2 naming scheme, with
             which opening the table takes constant time regardless of the number of versions.
@@ -212,7 +219,7 @@ def write_dataset(
     wanted = Write.of(mode, keywords)
     if cleanup := keywords.get("auto_cleanup_options"):
         wanted = replace(wanted, config=auto_cleanup_settings(cleanup))
-    options = keywords.get("storage_options")
+    options = with_base_params(keywords.get("storage_options"), keywords.get("base_store_params"))
     store = store_of(uri, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
     is_v2 = keywords.get("enable_v2_manifest_paths", True)
     scheme = NamingScheme.V2 if is_v2 else NamingScheme.V1

@@ -98,6 +98,7 @@ class FragmentKeywords(FileKeywords, total=False):
 
     data_storage_version: str | None
     storage_options: Mapping[str, str] | None
+    base_store_params: Mapping[str, Mapping[str, str]] | None
     enable_stable_row_ids: bool
     use_legacy_format: bool | None
     session: Session | None

@@ -20,6 +20,7 @@ from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit, commit_detached
+from pilum.table.model.base_options import own_options, with_base_params
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import clean_up_if_due
@@ -81,6 +82,7 @@ class Writing(DatasetBase):
         commit_timeout: timedelta | None = _TIMEOUT,
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         storage_options_provider: None = None,
     ) -> Self:
         """Commit fragments that `write_fragments` wrote, as one new version.
@@ -107,6 +109,7 @@ class Writing(DatasetBase):
                 for no limit.
             commit_handler: As in `pilum.write_dataset`.
             idempotency_key: As in `pilum.write_dataset`. Files of a repeated job are kept.
+            base_store_params: As in `pilum.dataset`.
             storage_options_provider: Must be None; older releases of the reference have it.
 
         Returns:
@@ -121,6 +124,7 @@ class Writing(DatasetBase):
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
         if storage_options_provider is not None:
             raise InvalidInputError("storage_options_provider: pass storage_options")
+        storage_options = with_base_params(storage_options, base_store_params)
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties, idempotency_key)
@@ -155,6 +159,7 @@ class Writing(DatasetBase):
         max_retries: int = 20,
         *,
         commit_timeout: timedelta | None = _TIMEOUT,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     ) -> BulkCommitResult[Self]:
         """Commit several appends as one version.
 
@@ -168,6 +173,7 @@ class Writing(DatasetBase):
             detached: Whether to create a detached version, which is not part of the history.
             max_retries: Maximum number of attempts when others commit concurrently.
             commit_timeout: No attempt except the first starts later than this after the call.
+            base_store_params: As in `pilum.dataset`.
 
         Returns:
             The dataset at the new version, and the transaction that was committed.
@@ -186,6 +192,7 @@ class Writing(DatasetBase):
             detached=detached,
             max_retries=max_retries,
             commit_timeout=commit_timeout,
+            base_store_params=base_store_params,
         )
         return BulkCommitResult(dataset=found, merged=merged)
 
@@ -193,7 +200,7 @@ class Writing(DatasetBase):
         """Return a session that opens and writes single files below the root of the table."""
         from pilum.file.session import LanceFileSession
 
-        return LanceFileSession(self._uri, self._storage_options)
+        return LanceFileSession(self._uri, own_options(self._storage_options))
 
 
 def _seconds(timeout: timedelta | None) -> float:

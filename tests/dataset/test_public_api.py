@@ -163,13 +163,7 @@ MADE_BY_THE_LIBRARY = {
 }
 # Parameters of theirs that are not here, by function; those of namespaces are left out.
 OF_NAMESPACES = {"namespace_client", "table_id", "namespace_client_managed_versioning"}
-_OF_BASES = {"base_store_params"}  # storage options of each base path
 MISSING_PARAMETERS: dict[str, set[str]] = {
-    **dict.fromkeys(("dataset", "write_dataset", "dataset.write_dataset"), _OF_BASES),
-    **dict.fromkeys(("write_fragments", "fragment.write_fragments"), _OF_BASES),
-    **{f"{module}LanceDataset": _OF_BASES for module in ("", "dataset.")},
-    **{f"{module}LanceDataset.commit": _OF_BASES for module in ("", "dataset.")},
-    **{f"{module}LanceDataset.commit_batch": _OF_BASES for module in ("", "dataset.")},
     "FragmentMetadata": {"overlays"},
     "fragment.FragmentMetadata": {"overlays"},
     "Session": {"store_registry"},  # providers of stores in Rust

@@ -24,8 +24,8 @@ from uuid import UUID
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
-from pilum.storage.open import open_beside
 from pilum.storage.wrapper import StoreWrapper
+from pilum.table.model.base_options import open_base
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.names import index_folder
 
@@ -177,7 +177,7 @@ class _BasedStore(StoreWrapper):
         found = self._opened.get(base.path)
         if found is None:
             try:
-                found = open_beside(self.wrapped, base.path)
+                found = open_base(self.wrapped, base.id, base.path)
             except InvalidInputError as error:
                 raise CorruptFileError(f"base path {base.id}: {error}", self.wrapped.uri) from None
             self._opened[base.path] = found

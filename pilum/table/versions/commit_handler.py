@@ -40,8 +40,8 @@ from pilum.errors import (
     InvalidInputError,
 )
 from pilum.storage.base import Store, write_object
-from pilum.storage.open import open_beside, open_store
 from pilum.storage.wrapper import StoreWrapper
+from pilum.table.model.base_options import open_line_store, open_with_bases
 from pilum.table.model.manifest_file import exists, listed_manifests, newest_listed_manifest
 from pilum.table.model.names import ManifestName
 from pilum.table.versions.entries import DynamoEntries, PostgresEntries, SqliteEntries
@@ -224,7 +224,7 @@ def latest_manifest(store: Store) -> ManifestName | None:
 
 def open_line(store: Store, uri: str) -> Store:
     """Open the store of another line of a table, such as a branch, with the same commit handler."""
-    other = open_beside(store, uri)
+    other = open_line_store(store, uri)
     return TableStore(other, handler_of(store)) if isinstance(store, TableStore) else other
 
 
@@ -248,8 +248,9 @@ def open_table(
 ) -> Store:
     """Open the store of a table, as `open_store`. Nothing is read or written yet.
 
-    Storage options may have `manifest_store`. InvalidInputError is raised if several arguments
-    specify how versions are decided: `commit_lock` keeps writers apart, `commit_handler` decides.
+    Storage options may have `manifest_store`, and options of base paths. InvalidInputError is
+    raised if several arguments specify how versions are decided: `commit_lock` keeps writers apart,
+    `commit_handler` decides.
     """
     options = dict(storage_options or {})
     location, _ = _without_parameter(os.fspath(uri))
@@ -265,7 +266,7 @@ def open_table(
         )
     ours = {_OPTION, _ENDPOINT_OPTION}
     of_store = {key: value for key, value in options.items() if key.lower() not in ours}
-    store = open_store(location, of_store)
+    store = open_with_bases(location, of_store)
     return TableStore(store, deciders[0]) if deciders else store
 
 

@@ -29,7 +29,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.storage.durable import MAX_BYTES, PendingFiles
 from pilum.storage.local import pending_of
-from pilum.storage.open import open_beside
+from pilum.table.model.base_options import open_base
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name
@@ -88,7 +88,7 @@ def all_targets(own: Store, bases: Sequence[BasePath]) -> tuple[Target, ...]:
 
 
 def _target_of(own: Store, base: BasePath) -> Target:
-    return Target(open_beside(own, base.path), base.id, base.is_dataset_root)
+    return Target(open_base(own, base.id, base.path), base.id, base.is_dataset_root)
 
 
 class WriteObserver(Protocol):
