@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -78,8 +79,8 @@ class Compressive(ABC):
         """Return the member message."""
 
     def to_proto(self) -> pb.CompressiveEncoding:
-        """Return the message as it is stored in a page."""
-        return pb.CompressiveEncoding(**{self.arm: self.member()})
+        """Return the message as it is stored in a page; it is shared, so it must not be changed."""
+        return _message_of(self)
 
     def chunk_coding(self) -> tuple[kernels.Coding, tuple[str, int] | None]:
         """Return the coding of mini-block chunks, and the scheme and level that compress them."""
@@ -101,6 +102,11 @@ class Compressive(ABC):
     def block(self) -> kernels.Block:
         """Return the description of a block for the kernels."""
         raise CorruptFileError(f"{self.arm} cannot hold a block")
+
+
+@lru_cache(maxsize=256)
+def _message_of(encoding: Compressive) -> pb.CompressiveEncoding:
+    return pb.CompressiveEncoding(**{encoding.arm: encoding.member()})
 
 
 def demand(holds: bool, message: str) -> None:

@@ -189,9 +189,14 @@ _FSST_MAX_RATIO = 0.9
 _ZIPPED_MIN_BYTES = 32_768
 
 
+@cache
+def _plain_text(offset_bits: int) -> Variable:
+    return Variable(offset_bits)
+
+
 def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
     """Choose plain strings, or FSST codes if these are clearly smaller."""
-    plain = Variable(block.offset_bits)
+    plain = _plain_text(block.offset_bits)
     candidates = [Candidate(plain, block.data_bytes)]
     if reason := _why_no_fsst(block, options):
         candidates.append(Candidate("fsst", None, reason))
@@ -226,7 +231,7 @@ def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
     if (level := _zstd_level(block, options)) is None:
         return choose_text(block, options)
     offsets, data = kernels.compress_zstd(block.offsets, block.data, level)
-    plain = Variable(block.offset_bits)
+    plain = _plain_text(block.offset_bits)
     zstd = General("zstd", plain, level)
     if len(data) >= block.data_bytes:
         choice = choose_text(block, options)
@@ -412,7 +417,7 @@ def dictionary_of(
     """Return the smallest block encoding of the values (not lists) in a file version."""
     if isinstance(values, StringBlock):
         plain = PageDictionary(
-            Variable(values.offset_bits), join_strings(values), values.num_values
+            _plain_text(values.offset_bits), join_strings(values), values.num_values
         )
         return _compressed(plain, version, options)
     if isinstance(values, BitBlock):
