@@ -32,10 +32,10 @@ __all__ = [
     "Loader",
     "PlanKeywords",
     "batches_of_plan",
-    "order_of",
     "plan_of",
     "require_rank",
     "restored",
+    "state_of",
 ]
 
 
@@ -239,11 +239,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch."""
-        self._go_to(epoch, 0)
-
-    def _go_to(self, epoch: int, batches: int) -> None:
-        self._plan = replace(self._plan, epoch=epoch)
-        self._batches = batches
+        self._plan, self._batches = replace(self._plan, epoch=epoch), 0
 
     def __iter__(self) -> Iterator[Any]:
         batches = batches_of_plan(
@@ -262,8 +258,7 @@ class Loader:
 
     def state_dict(self) -> EpochState:
         """Return where the loader is: after the last batch that was returned."""
-        order = order_of(self._rows, self._plan)
-        return EpochState(epoch=self.epoch, batches=self._batches, order=order)
+        return state_of(self._rows, self._plan, self._batches)
 
     def load_state_dict(self, state: EpochState) -> None:
         """Continue from a state.
@@ -272,7 +267,7 @@ class Loader:
             InvalidInputError: If the state is of another table, order, batch size or number of
                 ranks.
         """
-        self._go_to(*restored(state, self._rows, self._plan, self._rank))
+        self._plan, self._batches = restored(state, self._rows, self._plan, self._rank)
 
 
 def require_rank(rank: int, world_size: int) -> int:
@@ -284,25 +279,34 @@ def require_rank(rank: int, world_size: int) -> int:
 
 _ORDER = (
     *("num_rows", "batch_size", "shuffle", "seed", "world_size", "uneven"),
-    *("block_rows", "window_rows", "lanes"),
+    *("block_rows", "window_rows"),
 )
 
 
-def order_of(rows: TableRows, plan: EpochPlan) -> dict[str, Any]:
-    """Return what the order of every epoch depends on."""
+def state_of(rows: TableRows, plan: EpochPlan, batches: int) -> EpochState:
+    """Return the state of a rank that has used some batches of an epoch."""
+    order = _order(rows, plan) | {"lanes": plan.lanes}
+    return EpochState(epoch=plan.epoch, batches=batches, order=order)
+
+
+def _order(rows: TableRows, plan: EpochPlan) -> dict[str, Any]:
+    """Return what the order of every epoch depends on, apart from the number of lanes."""
     return {"version": rows.table.version} | {name: getattr(plan, name) for name in _ORDER}
 
 
-def restored(state: EpochState, rows: TableRows, plan: EpochPlan, rank: int) -> tuple[int, int]:
-    """Return the epoch and the number of used batches of a state.
+def restored(
+    state: EpochState, rows: TableRows, plan: EpochPlan, rank: int
+) -> tuple[EpochPlan, int]:
+    """Return the plan of the epoch of a state, with its lanes, and the number of used batches.
 
     InvalidInputError is raised if the state does not fit the plan.
     """
     try:
         epoch, batches, order = state["epoch"], state["batches"], dict(state["order"])
+        plan = replace(plan, epoch=epoch, lanes=order["lanes"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"state: expected a result of state_dict, found {state}") from error
-    for name, value in order_of(rows, plan).items():
+    for name, value in _order(rows, plan).items():
         if order.get(name) != value:
             raise InvalidInputError(
                 f"state: its {name} is {order.get(name)!r}, that of the loader is {value!r}; "
@@ -311,4 +315,4 @@ def restored(state: EpochState, rows: TableRows, plan: EpochPlan, rank: int) -> 
     most = plan.num_batches_of(rank)
     if require_count("state: batches", batches) > most:
         raise InvalidInputError(f"state: {batches} batches of an epoch of {most}")
-    return require_count("state: epoch", epoch), batches
+    return plan, int(batches)

@@ -11,7 +11,12 @@ import pytest
 
 import pilum as lance
 from pilum.errors import InvalidInputError
-from pilum.training import Loader, Shuffle, numpy_array, numpy_columns
+from pilum.training import Loader, Shuffle, numpy_columns
+from pilum.training.arrays import numpy_array as array_of_field
+
+
+def numpy_array(column: pa.Array, name: str) -> np.ndarray[Any, Any]:
+    return array_of_field(column, pa.field(name, column.type))
 
 
 def address(values: np.ndarray[Any, Any]) -> int:
@@ -106,3 +111,21 @@ def test_other_values() -> None:
     assert numpy_array(pa.array(["x", None]), "a").tolist() == ["x", None]
     assert numpy_array(pa.array([b"x"]), "a").dtype == object
     assert numpy_array(pa.array([], pa.list_(pa.float32(), 4)), "a").shape == (0, 4)
+
+
+def test_bfloat16_is_given_as_bits() -> None:
+    bits = np.array([0x3F80, 0x4000, 0xC000, 0x3F80], dtype="<u2")
+    stored = pa.Array.from_buffers(pa.binary(2), 4, [None, pa.py_buffer(bits.tobytes())])
+    meta = {"ARROW:extension:name": "lance.bfloat16"}
+    field = pa.field("a", pa.binary(2), metadata=meta)
+    assert array_of_field(stored.slice(1), field).tolist() == bits[1:].tolist()
+    assert array_of_field(pa.array([None, b"\x80\x3f"], pa.binary(2)), field).tolist() == [
+        0x7FC0,
+        0x3F80,
+    ]
+    item = pa.field("item", pa.binary(2), metadata=meta)
+    vectors = pa.FixedSizeListArray.from_arrays(stored, type=pa.list_(item, 2))
+    found = array_of_field(vectors, pa.field("a", vectors.type))
+    assert found.tolist() == bits.reshape(2, 2).tolist()
+    # Other values of two bytes are no numbers.
+    assert numpy_array(pa.array([b"xy"], pa.binary(2)), "a").tolist() == [b"xy"]
