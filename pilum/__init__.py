@@ -142,6 +142,7 @@ _SUBMODULES = frozenset(
         "schema",
         "torch",
         "tracing",
+        "training",
         "types",
         "udf",
         "util",

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
-
-from pilum.errors import MissingDependencyError
-
-if find_spec("torch") is None:
-    raise MissingDependencyError("pilum.torch needs PyTorch: pip install torch")
 
 __all__ = ["preferred_device"]
 

@@ -12,6 +12,7 @@ The order of batches is that of `pilum.training.EpochPlan`. Every process comput
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -26,6 +27,7 @@ from pilum.dataset.projection import Columns
 from pilum.dataset.scan import Filter
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import has_blobs
+from pilum.hf import HuggingFaceConverter
 from pilum.sampler import (
     FullScanSampler,
     Sampler,
@@ -148,6 +150,7 @@ class LanceDataset(IterableDataset):
         self._read_rows, self._prefetch = read_rows, prefetch
         self._plan_keywords = plan
         self._blobs = _blob_columns(self.dataset, columns)
+        self._converter = _converter(self.dataset)
         self._cached: CachedDataset | None = None
         self._lanes: int | None = None
         self._continued: tuple[EpochPlan, int] | None = None
@@ -352,20 +355,26 @@ class LanceDataset(IterableDataset):
     def _given(self, batch: pa.RecordBatch) -> Any:
         if not self._blobs:
             form = self._to_tensor_fn
-            return batch if form is None else form(batch)
+            return batch if form is None else form(batch, hf_converter=self._converter)
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in self._blobs:
             columns[name] = self.dataset.take_blobs(name, ids=columns["_rowid"])
         if self._to_tensor_fn is None:
             return columns
-        return self._to_tensor_fn(columns, use_blob_api=True)
+        return self._to_tensor_fn(columns, hf_converter=self._converter, use_blob_api=True)
 
 
 def _blob_columns(table: TableDataset, columns: Columns | None) -> list[str]:
     if isinstance(columns, Mapping):
         return []
     names = table.schema.names if columns is None else columns
-    return [one.name for one in table.lance_schema.fields if one.name in names and has_blobs(one)]
+    fields = table.snapshot.schema.fields
+    return [one.name for one in fields if one.name in names and has_blobs(one)]
+
+
+def _converter(table: TableDataset) -> HuggingFaceConverter | None:
+    found = (table.schema.metadata or {}).get(b"huggingface")
+    return None if found is None else HuggingFaceConverter(json.loads(found))
 
 
 class LanceDataLoader:

@@ -79,14 +79,9 @@ MISSING_MODULES = {
     "mem_wal",  # writing to memory ahead of the table
     "namespace",
     "otel",  # counters of its own library
-    "sampler",
-    "torch",
-    "torch.async_dataset",
-    "torch.bench_utils",
-    "torch.data",
-    "torch.dist",
-    "torch.distance",
-    "torch.kmeans",
+    "torch.async_dataset",  # a loader of one worker: the option persistent_workers does the same
+    "torch.bench_utils",  # of its measurements
+    *("torch.distance", "torch.kmeans"),  # indices are trained without PyTorch
 }
 # Names of modules that are there: (module, name) -> why not.
 MISSING_IN_MODULES = {

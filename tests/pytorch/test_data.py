@@ -307,6 +307,19 @@ def test_blobs_come_as_files(tmp_path: Path) -> None:
         list(LanceDataset(table, 4))
 
 
+def test_images_of_hugging_face_are_converted(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    file = tmp_path / "one.png"
+    images.new("RGB", (3, 2)).save(file)
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    info = {"info": {"features": {"image": {"_type": "Image"}}}}
+    schema = pa.schema([("id", pa.int64()), ("image", kind)], {"huggingface": json.dumps(info)})
+    rows = {"id": [1], "image": [{"bytes": file.read_bytes(), "path": None}]}
+    table = lance.write_dataset(pa.table(rows, schema), tmp_path / "t")
+    [found] = LanceDataset(table, 4)
+    assert [image.size for image in found["image"]] == [(3, 2)]
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_rows_by_number(table: lance.LanceDataset, workers: int) -> None:
     dataset = SafeLanceDataset(table.uri)
