@@ -6,6 +6,7 @@ exact and ties are frequent.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def wanted(random: np.random.Generator) -> dict[str, Any]:
     seeds,
     sizes,
     st.integers(1, 40),
-    st.integers(0, 3),
+    st.sampled_from([0, 1, 2, 3, 9]),
     st.sampled_from(["f2", "f4", "f8", "u1", "i1"]),
 )
 def test_vectors_are_searched(
@@ -76,6 +77,26 @@ def test_vectors_are_searched(
         found = kernels.nearest_flat(parts, asked, metric, earlier=start, **options)
         naive = reference.nearest_flat(parts, asked, metric, earlier=start, **options)
         assert_same(found, naive)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1"])
+@pytest.mark.parametrize("metric", ["l2", "dot", "cosine"])
+def test_queries_find_the_same_together_as_alone(dtype: str, metric: str) -> None:
+    random = np.random.default_rng(2)
+    all = random.normal(3, 20, (1500, 20)).astype("i1").astype(dtype)
+    if dtype != "i1":
+        all[500:] += random.normal(0, 1, (1000, 20)).astype(dtype)
+        all[::97] = np.nan
+        all[3::101, 5] = np.inf
+    queries = np.ascontiguousarray(all[7:1500:90])
+    for k, upper in ((1, None), (9, None), (200, 1500.0)):
+        parts = [(all[start : start + 500], start, None, None) for start in (0, 500, 1000)]
+        found = kernels.nearest_flat(parts, queries, metric, k, upper=upper)
+        for number, (start, stop) in enumerate(pairwise(found[0])):
+            own = queries[number : number + 1]
+            one = kernels.nearest_flat(parts, own, metric, k, upper=upper)
+            assert_array_equal(found[1][start:stop], one[1])
+            assert_array_equal(found[2][start:stop], one[2])
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "i1"])
@@ -170,13 +191,16 @@ def test_product_codes_are_searched(
         assert_same(found, naive.nearest(parts, asked, metric, **options))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("metric", ["l2", "dot"])
-def test_no_near_row_is_given_up_too_early(metric: str) -> None:
+def test_no_near_row_is_given_up_too_early(metric: str, bits: int) -> None:
     random = np.random.default_rng(5)
-    words = random.normal(size=(16, 256, 4)).astype(np.float32)
+    words = random.normal(size=(16, 1 << bits, 4)).astype(np.float32)
+    words[:, :, 0] += 3 * (np.arange(1 << bits) % 16)  # groups as training makes them
     book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
-    queries = random.normal(size=(2, 64)).astype(np.float32)
-    codes = [random.integers(0, 256, (3000, 16), np.uint8) for _ in range(2)]
+    queries = random.normal(20, 1, size=(2, 64)).astype(np.float32)
+    codes = [random.integers(0, 1 << bits, (3000, 16), np.uint8) for _ in range(2)]
+    codes = [stored(part, bits, True) for part in codes]
     parts = [((part, None), 3000 * i, None, None) for i, part in enumerate(codes)]
     found = book.nearest(parts, queries, metric, 20)
     expected = naive.nearest(parts, queries, metric, 20)

@@ -52,6 +52,7 @@ class FlatQuantizer(Quantizer):
     """
 
     name = FLAT
+    is_faster_together = True
 
     def __init__(self, dtype: np.dtype[Any], dimension: int, metric: Metric) -> None:
         self.dtype = dtype

@@ -186,11 +186,14 @@ class Quantizer(ABC):
 
     Attributes:
         name: `FLAT`, `PQ`, `SQ` or `RQ`.
+        is_faster_together: Whether several queries that search a partition cost less than each on
+            its own.
         metric: The metric of the index.
         dimension: Number of elements of a vector.
     """
 
     name: ClassVar[str]
+    is_faster_together: ClassVar[bool] = False
     metric: Metric
     dimension: int
 

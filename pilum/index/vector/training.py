@@ -2,7 +2,8 @@
 
     sample   random rows, without those that no index contains; of length 1 for cosine
     IVF      k-means: centroids in the element type; for dot of length 1, for hamming bits
-    PQ       k-means of each sub-vector of the differences to the centroids; for dot of the vectors
+    PQ       k-means of each sub-vector of the differences to the centroids; for dot of the vectors;
+             codewords in the order of `codeword_order.py`
     SQ       the smallest and the largest element
 
 Random numbers come from a fixed seed, so the same rows have the same models.
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.index.vector.codeword_order import ordered
 from pilum.index.vector.kmeans import bits, directions, k_means, many_clusters
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, normalized, unnested, usable
@@ -142,7 +144,7 @@ def train_codebook(
 
     tasks = [submit(partial(train, number)) for number in range(num_sub_vectors)]
     try:
-        return np.stack([task.result() for task in tasks]).astype(vectors.dtype)
+        return ordered(np.stack([task.result() for task in tasks])).astype(vectors.dtype)
     finally:
         for task in tasks:
             task.cancel()

@@ -1,14 +1,23 @@
 //! Vectors that are stored as they are.
+//!
+//! If several queries are compared with a tile, most of its vectors are left out (`near`).
 
 use std::ops::Range;
 
 use super::distance::{self, Metric};
 use super::element::Element;
+use super::near::Near;
 use super::search::Store;
 use crate::error::{Result, ensure, out_of_range, part};
 
-/// The bytes of a tile: half of a first-level cache.
-const TILE: usize = 16 << 10;
+/// The bytes of a tile: a part of a second-level cache.
+const TILE: usize = 64 << 10;
+
+/// Tiles have a multiple of so many rows.
+const TOGETHER: usize = 8;
+
+/// So many queries are worth being compared together.
+const SEVERAL: usize = 6;
 
 /// Vectors of numbers, and the prepared queries.
 pub struct Flat<'a, T: Element> {
@@ -17,6 +26,7 @@ pub struct Flat<'a, T: Element> {
     queries: &'a [Vec<T::Wide>],
     dimension: usize,
     query: usize,
+    near: Option<Near>,
 }
 
 impl<'a, T: Element> Flat<'a, T> {
@@ -47,17 +57,42 @@ impl<'a, T: Element> Flat<'a, T> {
             queries,
             dimension,
             query: 0,
+            near: None,
         })
+    }
+
+    fn rows(&self, rows: &Range<usize>) -> Result<&'a [T]> {
+        let (start, count) = (rows.start * self.dimension, rows.len() * self.dimension);
+        part(self.vectors, start, count, "vectors")
     }
 }
 
 impl<T: Element> Store for Flat<'_, T> {
     fn rows_per_tile(&self) -> usize {
-        TILE / size_of::<T>() / self.dimension
+        let rows = TILE / size_of::<T>() / self.dimension;
+        rows.next_multiple_of(TOGETHER)
     }
 
     fn gap(&self) -> usize {
         1
+    }
+
+    fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
+        if queries.len() < SEVERAL {
+            return Ok(());
+        }
+        let (metric, dimension, all) = (self.metric, self.dimension, self.queries);
+        let tile = self.rows(&rows)?;
+        let near = self.near.get_or_insert_with(|| {
+            let own = queries.iter().map(|&query| all.get(query as usize));
+            Near::new(metric, dimension, own.flatten().map(Vec::as_slice))
+        });
+        near.search(rows.start, tile, limits);
+        Ok(())
+    }
+
+    fn near(&self, place: usize) -> Option<&[usize]> {
+        self.near.as_ref().and_then(|near| near.of(place))
     }
 
     fn begin(&mut self, query: usize) -> Result<()> {
@@ -65,12 +100,10 @@ impl<T: Element> Store for Flat<'_, T> {
         Ok(())
     }
 
-    fn measure(&self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
         let query = self.queries.get(self.query);
         let query = query.ok_or_else(|| out_of_range("query"))?;
-        let (start, count) = (rows.start * self.dimension, rows.len() * self.dimension);
-        let vectors = part(self.vectors, start, count, "vectors")?;
-        distance::measure(self.metric, query, vectors, out);
+        distance::measure(self.metric, query, self.rows(&rows)?, out);
         Ok(())
     }
 }
@@ -110,7 +143,7 @@ impl Store for Bits<'_> {
         Ok(())
     }
 
-    fn measure(&self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
         let query = part(self.queries, self.query * self.width, self.width, "query")?;
         let bytes = part(
             self.rows,

@@ -96,24 +96,35 @@ impl Codebook {
         }
     }
 
-    /// Writes the distance of each codeword from its part of a query.
-    pub fn table(&self, query: &[f32], metric: Metric, out: &mut Vec<f32>) -> Result<()> {
+    /// Writes the distance of each codeword from its part of a query; and for each sub-vector, the
+    /// least distance of the codewords whose numbers have the same lower half.
+    pub fn table(
+        &self,
+        query: &[f32],
+        metric: Metric,
+        out: &mut Vec<f32>,
+        least: &mut Vec<[f32; LANES]>,
+    ) -> Result<()> {
         let (found, expected) = (query.len(), self.dimension());
         ensure(found == expected, "dimension of the query", found, expected)?;
         out.resize(self.num_sub_vectors * self.num_codes, 0.0);
+        least.clear();
+        least.resize(self.num_sub_vectors, [f32::INFINITY; LANES]);
         let (blocks, _) = out.as_chunks_mut::<LANES>();
         let of_one = self.num_codes / LANES;
         let each = blocks
             .chunks_exact_mut(of_one)
             .zip(self.words.chunks_exact(of_one * self.width))
-            .zip(query.chunks_exact(self.width));
+            .zip(query.chunks_exact(self.width))
+            .zip(least);
         match metric {
             Metric::L2 => Arch::new().dispatch(
                 #[inline(always)]
                 || {
-                    for ((out, words), query) in each {
+                    for (((out, words), query), least) in each {
                         for (out, words) in out.iter_mut().zip(words.chunks_exact(self.width)) {
                             *out = l2(words, query);
+                            *least = lesser(out, least);
                         }
                     }
                 },
@@ -121,9 +132,10 @@ impl Codebook {
             Metric::Dot => Arch::new().dispatch(
                 #[inline(always)]
                 || {
-                    for ((out, words), query) in each {
+                    for (((out, words), query), least) in each {
                         for (out, words) in out.iter_mut().zip(words.chunks_exact(self.width)) {
                             *out = product(words, query).map(|product| 1.0 - product);
+                            *least = lesser(out, least);
                         }
                     }
                 },
@@ -204,6 +216,16 @@ fn l2(words: &[[f32; LANES]], query: &[f32]) -> [f32; LANES] {
     sums
 }
 
+/// The lesser number of each lane; those of `values` are not counted where they are NaN.
+#[inline(always)]
+fn lesser(values: &[f32; LANES], least: &[f32; LANES]) -> [f32; LANES] {
+    let mut out = *least;
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = if value < *out { value } else { *out };
+    }
+    out
+}
+
 #[inline(always)]
 fn product(words: &[[f32; LANES]], query: &[f32]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];
@@ -256,9 +278,16 @@ mod tests {
                 let vector = [of(first), of(second)].concat();
                 let both = book.encode(&vector).unwrap();
                 assert!(both.iter().all(|&found| usize::from(found) == code));
-                let mut table = Vec::new();
-                book.table(&vector, Metric::L2, &mut table).unwrap();
+                let (mut table, mut least) = (Vec::new(), Vec::new());
+                book.table(&vector, Metric::L2, &mut table, &mut least)
+                    .unwrap();
                 assert_eq!(table[code], 0.0);
+                for (table, least) in table.chunks(codes.into()).zip(&least) {
+                    for (lane, &least) in least.iter().enumerate() {
+                        let own = table.iter().skip(lane).step_by(LANES);
+                        assert_eq!(own.copied().fold(f32::INFINITY, f32::min), least);
+                    }
+                }
             }
         }
     }
@@ -271,7 +300,7 @@ mod tests {
         let book = Codebook::new(&[0.0; 32], [2, 16, 1]).unwrap();
         assert!(book.encode(&[0.0; 3]).is_err());
         assert!(
-            book.table(&[0.0; 2], Metric::Cosine, &mut Vec::new())
+            book.table(&[0.0; 2], Metric::Cosine, &mut Vec::new(), &mut Vec::new())
                 .is_err()
         );
         assert_eq!(book.encode(&[f32::NAN, 1.0]).unwrap(), [0, 0]);

@@ -5,8 +5,9 @@
 //!
 //!     distance of a row = sum over the columns, in order, of line[byte], minus m - 1 for dot
 //!
-//! Blocks of 16 rows are added up together. A block is given up as soon as what the columns left
-//! add at least lifts all of its rows above the limit.
+//! Once there is a limit, rows that cannot be within it are left out (`product_filter`). Where few
+//! rows are left, they are added up one by one, and blocks of 16 rows together otherwise. A block is
+//! given up as soon as what the columns left add at least lifts all of its rows above the limit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,11 +15,15 @@ use std::ops::Range;
 use super::LANES;
 use super::distance::Metric;
 use super::product::{Codebook, transposed};
+use super::product_filter::{BLOCKS, Filter, ROWS};
 use super::search::Store;
 use crate::error::{Result, ensure, part, rest};
 
 /// How many columns are added between looks at the limit.
 const COLUMNS: usize = 4;
+
+/// So many of 32 rows are added up one by one.
+const FEW: u32 = 8;
 
 /// The codes of a partition, and the queries.
 pub struct Codes<'a> {
@@ -30,10 +35,14 @@ pub struct Codes<'a> {
     queries: &'a [f32],
     /// It is subtracted from the queries.
     centroid: Option<&'a [f32]>,
-    lines: Vec<[f32; 256]>,
+    /// The lines of codes of 4 bits; those of 8 bits are the table.
+    pairs: Vec<[f32; 256]>,
+    filter: Filter,
     /// The least sums of the columns from each multiple of `COLUMNS` on.
     rests: Vec<f64>,
-    /// More than the rounding of a sum.
+    /// More than the rounding of a sum: relative to it, and what is added for dot, where terms
+    /// may be negative.
+    rounding: f64,
     slack: f64,
     /// What is subtracted from each sum.
     excess: f32,
@@ -77,8 +86,10 @@ impl<'a> Codes<'a> {
             num_rows: codes.len() / bytes,
             queries,
             centroid,
-            lines: Vec::new(),
+            pairs: Vec::new(),
+            filter: Filter::default(),
             rests: Vec::new(),
+            rounding: 0.0,
             slack: 0.0,
             excess,
             table: Vec::new(),
@@ -89,10 +100,9 @@ impl<'a> Codes<'a> {
         self.num_rows
     }
 
-    fn set_lines(&mut self) {
-        self.lines.clear();
+    fn set_pairs(&mut self) {
+        self.pairs.clear();
         if self.book.num_codes() == 256 {
-            self.lines.extend(self.table.as_chunks::<256>().0);
             return;
         }
         for pair in self.table.as_chunks::<16>().0.chunks_exact(2) {
@@ -103,25 +113,36 @@ impl<'a> Codes<'a> {
                         *sum = low + high;
                     }
                 }
-                self.lines.push(line);
+                self.pairs.push(line);
             }
         }
     }
 
+    fn lines(&self) -> &[[f32; 256]] {
+        if self.book.num_codes() == 256 {
+            self.table.as_chunks().0
+        } else {
+            &self.pairs
+        }
+    }
+
     fn set_rests(&mut self) {
+        let per_column = self.book.num_sub_vectors() / self.book.num_bytes();
+        let mut least = 0.0;
         self.rests.clear();
-        let (mut least, mut greatest) = (0.0, 0.0);
-        for (column, line) in self.lines.iter().enumerate().rev() {
-            let (low, high) = extremes(line);
-            least += f64::from(low);
-            greatest += f64::from(low.abs().max(high.abs()));
-            if column % COLUMNS == 0 {
-                self.rests.push(least);
-            }
+        for lows in self.filter.lows().chunks(COLUMNS * per_column).rev() {
+            least += lows.iter().copied().map(f64::from).sum::<f64>();
+            self.rests.push(least);
         }
         self.rests.reverse();
-        let terms = self.lines.iter().fold(4.0, |terms, _| terms + 2.0);
-        self.slack = (greatest + f64::from(self.excess)) * terms * f64::from(f32::EPSILON);
+        let entries = if self.metric == Metric::Dot {
+            greatest(&self.table, self.book.num_codes())
+        } else {
+            0.0
+        };
+        let terms = self.filter.lows().iter().fold(4.0, |terms, _| terms + 2.0);
+        self.rounding = terms * f64::from(f32::EPSILON);
+        self.slack = (entries + f64::from(self.excess)) * self.rounding;
     }
 
     /// The sums of 16 rows from `first`; none if all of them are above the limit.
@@ -129,7 +150,7 @@ impl<'a> Codes<'a> {
     fn sums(&self, first: usize, cuts: &[f32]) -> Result<Option<[f32; LANES]>> {
         let mut sums = [0f32; LANES];
         let mut next = first;
-        for (index, (lines, &cut)) in self.lines.chunks(COLUMNS).zip(cuts).enumerate() {
+        for (index, (lines, &cut)) in self.lines().chunks(COLUMNS).zip(cuts).enumerate() {
             if index > 0 && sums.iter().fold(true, |all, &sum| all & (sum > cut)) {
                 return Ok(None);
             }
@@ -144,10 +165,42 @@ impl<'a> Codes<'a> {
         Ok(Some(sums.map(|sum| sum - self.excess)))
     }
 
+    /// Writes the sums of the rows of a block whose bits are set; NaN for the others.
+    fn measure_block(
+        &self,
+        first: usize,
+        mask: u32,
+        cuts: &[f32],
+        out: &mut [f32; ROWS],
+    ) -> Result<()> {
+        if mask.count_ones() > FEW {
+            let halves = (first..).step_by(LANES).zip([mask & 0xffff, mask >> 16]);
+            for ((first, mask), out) in halves.zip(out.as_chunks_mut::<LANES>().0) {
+                let sums = if mask == 0 {
+                    None
+                } else {
+                    self.sums(first, cuts)?
+                };
+                *out = sums.unwrap_or([f32::NAN; LANES]);
+            }
+            return Ok(());
+        }
+        out.fill(f32::NAN);
+        let mut left = mask;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            if let Some(out) = out.get_mut(place) {
+                *out = self.sum(first + place);
+            }
+            left &= left - 1;
+        }
+        Ok(())
+    }
+
     /// The sum of one row.
     fn sum(&self, row: usize) -> f32 {
         let bytes = self.codes.iter().skip(row).step_by(self.num_rows);
-        let sum = self.lines.iter().zip(bytes);
+        let sum = self.lines().iter().zip(bytes);
         sum.fold(0.0, |sum, (line, &byte)| sum + entry(line, byte)) - self.excess
     }
 }
@@ -165,34 +218,50 @@ impl Store for Codes<'_> {
     fn begin(&mut self, query: usize) -> Result<()> {
         let dimension = self.book.dimension();
         let query = part(self.queries, query * dimension, dimension, "query")?;
-        match self.centroid {
-            None => self.book.table(query, self.metric, &mut self.table)?,
+        let (book, metric, table) = (self.book, self.metric, &mut self.table);
+        self.filter.set(|least| match self.centroid {
+            None => book.table(query, metric, table, least),
             Some(centroid) => {
                 let residual: Vec<f32> = query.iter().zip(centroid).map(|(q, c)| q - c).collect();
-                self.book.table(&residual, self.metric, &mut self.table)?;
+                book.table(&residual, metric, table, least)
             }
-        }
-        self.set_lines();
+        })?;
+        self.set_pairs();
         self.set_rests();
         Ok(())
     }
 
     #[allow(clippy::cast_possible_truncation)] // less than the slack
-    fn measure(&self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
-        let limit = f64::from(limit) + f64::from(self.excess) + self.slack;
+    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+        let slack = f64::from(limit).abs() * self.rounding + self.slack;
+        let limit = f64::from(limit) + f64::from(self.excess) + slack;
         let cuts: Vec<f32> = self
             .rests
             .iter()
             .map(|rest| (limit - rest) as f32)
             .collect();
-        let (blocks, tail) = out.as_chunks_mut::<LANES>();
         let mut row = rows.start;
-        for block in blocks {
-            *block = self.sums(row, &cuts)?.unwrap_or([f32::NAN; LANES]);
-            row += LANES;
-        }
-        for (row, out) in (row..).zip(tail) {
-            *out = self.sum(row);
+        let mut masks = [u32::MAX; BLOCKS];
+        for out in out.chunks_mut(BLOCKS * ROWS) {
+            let (blocks, tail) = out.as_chunks_mut::<ROWS>();
+            let masks = masks.split_at_mut(blocks.len()).0;
+            let (codes, count) = (&self.codes, self.num_rows);
+            if !self.filter.keep(codes, count, row, limit, masks) {
+                masks.fill(u32::MAX);
+            }
+            for (block, &mask) in blocks.iter_mut().zip(&*masks) {
+                self.measure_block(row, mask, &cuts, block)?;
+                row += ROWS;
+            }
+            let (blocks, tail) = tail.as_chunks_mut::<LANES>();
+            for block in blocks {
+                *block = self.sums(row, &cuts)?.unwrap_or([f32::NAN; LANES]);
+                row += LANES;
+            }
+            for out in tail {
+                *out = self.sum(row);
+                row += 1;
+            }
         }
         Ok(())
     }
@@ -204,17 +273,20 @@ fn entry(line: &[f32; 256], byte: u8) -> f32 {
     line[usize::from(byte)]
 }
 
-/// The least and the greatest entry.
-fn extremes(line: &[f32; 256]) -> (f32, f32) {
-    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-    for entries in line.as_chunks::<LANES>().0 {
-        for ((low, high), &entry) in low.iter_mut().zip(&mut high).zip(entries) {
-            *low = if entry < *low { entry } else { *low };
-            *high = if entry > *high { entry } else { *high };
+/// The sum of the greatest entries of all sub-vectors, without their signs.
+fn greatest(table: &[f32], num_codes: usize) -> f64 {
+    let of_one = |entries: &[f32]| {
+        let mut greatest = [0.0f32; LANES];
+        for entries in entries.as_chunks::<LANES>().0 {
+            for (greatest, entry) in greatest.iter_mut().zip(entries) {
+                *greatest = if entry.abs() > *greatest {
+                    entry.abs()
+                } else {
+                    *greatest
+                };
+            }
         }
-    }
-    (
-        low.into_iter().fold(f32::INFINITY, f32::min),
-        high.into_iter().fold(f32::NEG_INFINITY, f32::max),
-    )
+        f64::from(greatest.into_iter().fold(0.0, f32::max))
+    };
+    table.chunks(num_codes).map(of_one).sum()
 }

@@ -111,7 +111,7 @@ impl Store for Codes<'_> {
     }
 
     #[allow(clippy::cast_possible_truncation)] // rounds
-    fn measure(&self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
         let Queries { dimension, .. } = *self.queries;
         let codes = part(
             self.codes,

@@ -19,11 +19,23 @@ pub trait Store: Send + Sync {
     /// The length of a gap of rows that is worth leaving out.
     fn gap(&self) -> usize;
 
+    /// Compares several queries, each with its limit, with the rows of a tile, if that is faster
+    /// than to measure all of them.
+    fn begin_tile(&mut self, _rows: Range<usize>, _queries: &[u32], _limits: &[f32]) -> Result<()> {
+        Ok(())
+    }
+
+    /// The rows of the tile that may be within the limit of a query of `begin_tile`, by its place
+    /// there; none if all have to be measured.
+    fn near(&self, _place: usize) -> Option<&[usize]> {
+        None
+    }
+
     /// Selects the query for `measure`.
     fn begin(&mut self, query: usize) -> Result<()>;
 
     /// Writes the distances of some rows; NaN may replace those greater than `limit`.
-    fn measure(&self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()>;
+    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()>;
 }
 
 pub struct Part<'a> {
@@ -112,7 +124,12 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
     if let References::Listed(all) = part.references {
         ensure(all.len() == rows, "references of rows", all.len(), rows)?;
     }
-    for &query in part.queries.unwrap_or_default() {
+    let all: Vec<u32> = match part.queries {
+        None => (0u32..).take(tops.len()).collect(),
+        Some(_) => Vec::new(),
+    };
+    let queries = part.queries.unwrap_or(&all);
+    for &query in queries {
         ensure((query as usize) < tops.len(), "query", query, tops.len())?;
     }
     let step = part.store.rows_per_tile().max(1);
@@ -127,19 +144,18 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
         }) {
             continue;
         }
-        match part.queries {
-            None => {
-                for (query, top) in tops.iter_mut().enumerate() {
-                    part.store.begin(query)?;
-                    search_tile(&part, tile.clone(), top)?;
-                }
-            }
-            Some(queries) => {
-                for &query in queries {
-                    if let Some(top) = tops.get_mut(query as usize) {
-                        part.store.begin(query as usize)?;
-                        search_tile(&part, tile.clone(), top)?;
-                    }
+        if part.allowed.is_none() {
+            let limits = queries.iter().map(|&query| tops.get(query as usize));
+            let limits = limits.map(|top| top.map_or(f32::NAN, Top::limit));
+            let limits: Vec<f32> = limits.collect();
+            part.store.begin_tile(tile.clone(), queries, &limits)?;
+        }
+        for (place, &query) in queries.iter().enumerate() {
+            if let Some(top) = tops.get_mut(query as usize) {
+                part.store.begin(query as usize)?;
+                match part.store.near(place).map(<[usize]>::to_vec) {
+                    None => search_tile(&mut part, tile.clone(), top)?,
+                    Some(rows) => search_rows(&mut part, &rows, top)?,
                 }
             }
         }
@@ -147,7 +163,7 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
     Ok(())
 }
 
-fn search_tile(part: &Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
+fn search_tile(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
     let mut distances = [0f32; BLOCK];
     let mut next = tile.start;
     while next < tile.end {
@@ -166,6 +182,16 @@ fn search_tile(part: &Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()>
         part.store.measure(run.clone(), top.limit(), found)?;
         top.add(found, run.start, part.references, part.allowed);
         next = run.end;
+    }
+    Ok(())
+}
+
+fn search_rows(part: &mut Part<'_>, rows: &[usize], top: &mut Top) -> Result<()> {
+    for &row in rows {
+        let mut distance = [0.0];
+        part.store
+            .measure(row..row + 1, top.limit(), &mut distance)?;
+        top.add(&distance, row, part.references, None);
     }
     Ok(())
 }

@@ -1,0 +1,304 @@
+//! Rows of product codes that may be within a limit, found by small tables.
+//!
+//!     least[t][n]    8 bits: the least entry of the codes n, n + 16, n + 32, … of a sub-vector
+//!                    4 bits: the entry of the code n
+//!     small[t][n]    floor((least[t][n] - least of t) * scale), at most 255
+//!     scale          255 steps are a little less than the limit - the least sum
+//!
+//! A row is left out if its small entries add up to 255 or more. A table is looked up for 32 rows at
+//! once, by the lower half of a byte of 8 bits and by both halves of 4 bits. Few rows are kept if
+//! codewords whose numbers have equal lower halves are near to each other, as training orders them;
+//! in any other order the result is the same, but more rows are kept.
+
+use super::LANES;
+use crate::error::Result;
+
+/// The rows of a block: one for each bit of a mask.
+pub const ROWS: usize = 32;
+
+/// The blocks that are tested together.
+pub const BLOCKS: usize = 8;
+
+/// Less than 255, by more than the rounding of products.
+const STEPS: f64 = 254.99;
+
+/// Small entries serve smaller limits too, down to this share of theirs.
+const SHARE: f64 = 0.9;
+
+/// The tables of a query.
+#[derive(Default)]
+pub struct Filter {
+    least: Vec<[f32; LANES]>,
+    lows: Vec<f32>,
+    base: f64,
+    /// For each of `least`, twice.
+    small: Vec<[u8; ROWS]>,
+    /// The limit of the small entries, minus `base`; 0 if there are none.
+    gap: f64,
+}
+
+impl Filter {
+    /// Takes over the least entries of each sub-vector, from `fill`.
+    pub fn set(&mut self, fill: impl FnOnce(&mut Vec<[f32; LANES]>) -> Result<()>) -> Result<()> {
+        fill(&mut self.least)?;
+        self.lows.clear();
+        self.lows.extend(self.least.iter().map(lowest));
+        self.base = self.lows.iter().copied().map(f64::from).sum();
+        self.gap = 0.0;
+        Ok(())
+    }
+
+    /// The least entry of each sub-vector.
+    pub fn lows(&self) -> &[f32] {
+        &self.lows
+    }
+
+    /// Sets the bits of the rows that may be within a limit, block after block.
+    ///
+    /// Columns of `num_rows` codes; the first row of the first block is `first`. Returns false if
+    /// this machine cannot do it quickly, or for blocks that are not in the columns.
+    pub fn keep(
+        &mut self,
+        codes: &[u8],
+        num_rows: usize,
+        first: usize,
+        limit: f64,
+        masks: &mut [u32],
+    ) -> bool {
+        let gap = limit - self.base;
+        if !(gap > 0.0 && gap < f64::from(f32::MAX)) || num_rows == 0 {
+            return false;
+        }
+        let is_inside = first
+            .checked_add(masks.len() * ROWS)
+            .is_some_and(|end| end <= num_rows);
+        if !is_inside {
+            return false;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            simd.vectorize(wide::Keep {
+                simd,
+                filter: self,
+                columns: codes.chunks_exact(num_rows),
+                first,
+                gap,
+                masks,
+            });
+            return true;
+        }
+        false
+    }
+
+    /// Makes small entries that serve a limit.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, or 0 for NaN
+    fn set_small(&mut self, gap: f64) {
+        if self.gap >= gap && self.gap * SHARE <= gap {
+            return;
+        }
+        self.gap = gap;
+        self.small.resize(self.least.len(), [0; ROWS]);
+        let scale = (STEPS / gap) as f32;
+        let each = self.small.iter_mut().zip(&self.least).zip(&self.lows);
+        for ((small, least), low) in each {
+            let (low_half, high_half) = small.split_at_mut(LANES);
+            for (small, value) in low_half.iter_mut().zip(least) {
+                *small = ((value - low) * scale).min(255.0) as u8;
+            }
+            high_half.copy_from_slice(low_half);
+        }
+    }
+}
+
+/// The least of some entries; none of them is NaN.
+fn lowest(entries: &[f32; LANES]) -> f32 {
+    let mut all = *entries;
+    for half in [8, 4, 2, 1] {
+        let (low, high) = all.split_at_mut(half);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = if high < *low { high } else { *low };
+        }
+    }
+    let [least, ..] = all;
+    least
+}
+
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    //! Looks up the entries of 32 rows at once.
+    use std::slice::ChunksExact;
+
+    use pulp::NullaryFnOnce;
+    use pulp::x86::V3;
+
+    use super::{BLOCKS, Filter, ROWS};
+
+    pub struct Keep<'a> {
+        pub simd: V3,
+        pub filter: &'a mut Filter,
+        pub columns: ChunksExact<'a, u8>,
+        pub first: usize,
+        pub gap: f64,
+        pub masks: &'a mut [u32],
+    }
+
+    impl NullaryFnOnce for Keep<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(mut self) {
+            self.filter.set_small(self.gap);
+            let (all, rest) = std::mem::take(&mut self.masks).as_chunks_mut::<BLOCKS>();
+            let mut first = self.first;
+            for masks in all {
+                *masks = self.tested::<BLOCKS>(first);
+                first += BLOCKS * ROWS;
+            }
+            for mask in rest {
+                let [found] = self.tested::<1>(first);
+                *mask = found;
+                first += ROWS;
+            }
+        }
+    }
+
+    impl Keep<'_> {
+        #[inline(always)]
+        fn tested<const N: usize>(&self, first: usize) -> [u32; N] {
+            let (avx, avx2) = (self.simd.avx, self.simd.avx2);
+            let half = avx._mm256_set1_epi8(15);
+            let full = avx._mm256_set1_epi8(-1);
+            let mut sums = [avx._mm256_setzero_si256(); N];
+            let small = &self.filter.small;
+            let per_column = small.len() / self.columns.len().max(1);
+            let tables = small.chunks_exact(per_column.max(1));
+            for (column, tables) in self.columns.clone().zip(tables) {
+                let bytes = column.get(first..).unwrap_or_default();
+                let (blocks, _) = bytes.as_chunks::<ROWS>();
+                let [low, high] = [tables.first(), tables.get(1)];
+                let low = pulp::cast(low.copied().unwrap_or_default());
+                match high {
+                    None => {
+                        for (sum, &block) in sums.iter_mut().zip(blocks) {
+                            let codes = avx2._mm256_and_si256(pulp::cast(block), half);
+                            let entries = avx2._mm256_shuffle_epi8(low, codes);
+                            *sum = avx2._mm256_adds_epu8(*sum, entries);
+                        }
+                    }
+                    Some(&high) => {
+                        let high = pulp::cast(high);
+                        for (sum, &block) in sums.iter_mut().zip(blocks) {
+                            let block = pulp::cast(block);
+                            let codes = avx2._mm256_and_si256(block, half);
+                            let entries = avx2._mm256_shuffle_epi8(low, codes);
+                            let codes = avx2._mm256_srli_epi16::<4>(block);
+                            let codes = avx2._mm256_and_si256(codes, half);
+                            let others = avx2._mm256_shuffle_epi8(high, codes);
+                            let entries = avx2._mm256_adds_epu8(entries, others);
+                            *sum = avx2._mm256_adds_epu8(*sum, entries);
+                        }
+                    }
+                }
+            }
+            sums.map(|sum| {
+                let is_above = avx2._mm256_cmpeq_epi8(sum, full);
+                !avx2._mm256_movemask_epi8(is_above).cast_unsigned()
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss
+    )]
+    use super::*;
+
+    fn filter_of(entries: &[f32], num_codes: usize) -> Filter {
+        let mut filter = Filter::default();
+        let fill = |least: &mut Vec<[f32; LANES]>| {
+            least.extend(entries.chunks(num_codes).map(|own| {
+                std::array::from_fn(|lane| {
+                    let own = own.iter().skip(lane).step_by(LANES);
+                    own.copied().fold(f32::INFINITY, f32::min)
+                })
+            }));
+            Ok(())
+        };
+        assert!(filter.set(fill).is_ok());
+        filter
+    }
+
+    fn agree(num_codes: usize, columns: usize, num_rows: usize) {
+        let tables = if num_codes == 16 {
+            2 * columns
+        } else {
+            columns
+        };
+        let entries: Vec<f32> = (0..tables * num_codes)
+            .map(|i| ((i * i * 31 + i * 17) % 1009) as f32 / 64.0 - 3.0)
+            .collect();
+        let codes: Vec<u8> = (0..columns * num_rows)
+            .map(|i| (i * i * 7 + i * 13 % 251) as u8)
+            .collect();
+        let sum_of = |row: usize| -> f64 {
+            let of_column = |column: usize| -> f64 {
+                let byte = usize::from(codes[column * num_rows + row]);
+                let entry =
+                    |table: usize, code: usize| f64::from(entries[table * num_codes + code]);
+                if num_codes == 16 {
+                    entry(2 * column, byte & 15) + entry(2 * column + 1, byte >> 4)
+                } else {
+                    entry(column, byte)
+                }
+            };
+            (0..columns).map(of_column).sum()
+        };
+        let mut filter = filter_of(&entries, num_codes);
+        for share in [0.9, 0.5, 0.49, 0.2, 0.01, 3.0] {
+            let limit = filter.base * (1.0 - share) + share * 8.0 * tables as f64;
+            let mut masks = vec![0; num_rows / ROWS];
+            if !filter.keep(&codes, num_rows, 0, limit, &mut masks) {
+                continue; // on machines without AVX2
+            }
+            for (block, mask) in masks.iter().enumerate() {
+                for bit in 0..ROWS {
+                    let sum = sum_of(block * ROWS + bit);
+                    assert!(mask >> bit & 1 == 1 || sum > limit);
+                    // Entries of 4 bits are not grouped: rounding keeps rows, and entries that
+                    // were made for a greater limit.
+                    let steps = 255.0 * (1.0 / SHARE - 1.0) + tables as f64 + 1.0;
+                    let slack = (limit - filter.base) * steps / 250.0;
+                    let is_far = num_codes == 16 && sum > limit + slack;
+                    assert!(!(is_far && mask >> bit & 1 == 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_within_the_limit_is_left_out() {
+        for columns in [1, 2, 7, 16] {
+            for num_rows in [32, 33, 63, 256, 300, 320] {
+                agree(16, columns, num_rows);
+                agree(256, columns, num_rows);
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_tested_is_refused() {
+        let mut filter = filter_of(&[1.0; 256], 256);
+        let mut keep = |rows, first, limit| filter.keep(&[0; 64], rows, first, limit, &mut [0]);
+        assert!(!keep(64, 33, 2.0));
+        assert!(!keep(64, usize::MAX, 2.0));
+        assert!(!keep(0, 0, 2.0));
+        for limit in [0.5, 1.0, f64::INFINITY, f64::NAN] {
+            assert!(!keep(64, 0, limit));
+        }
+    }
+}
