@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from pilum.arrays import from_zero
 from pilum.container.assemble import assemble, assemble_leaf
 from pilum.container.explain import PageExplanation
 from pilum.container.packed import members_of
+from pilum.container.plain_rows import PlainRows
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
 from pilum.encodings.base import Decoded, PageRead
@@ -263,6 +265,18 @@ class LeafFieldReader(PagedFieldReader):
     def has_masks(self) -> bool:
         """Whether pages of the field may be tested without decoding them: it has one leaf."""
         return len(self.columns) == 1 and not self.has_members and self.columns[0][0].elements == 1
+
+    def plain_values(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """See `FieldReader.plain_values`."""
+        return None if self._plain is None else self._plain.read(rows)
+
+    @cached_property
+    def _plain(self) -> PlainRows | None:
+        width = width_bits(self.field.arrow_type)
+        if not self.is_one_leaf or self.has_members or width is None or width % 8:
+            return None
+        [(column, source)] = self.columns
+        return PlainRows(column, source, width // 8)
 
     @property
     def bytes_per_row(self) -> float:

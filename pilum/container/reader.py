@@ -175,13 +175,31 @@ class Column:
             rows = RowRanges(rows.bounds + skip)
         if self.elements > 1:
             rows = RowRanges(rows.bounds * self.elements)
-        layout = self._known.layouts[number]
-        if layout is None:
-            layout = self._known.layouts[number] = self._layout(number)
-        page = PageRead(layout, self.entries[number][0], rows, source, self.index, number)
+        page = PageRead(
+            self._parsed(number), self.entries[number][0], rows, source, self.index, number
+        )
         if page.memory is None and not page.is_whole:
             page.lookup = self._slot(number)
         return page
+
+    def plain_offset(self, number: int, width_bytes: int) -> int | None:
+        """Return where the values of a page begin in the file; None if they are encoded.
+
+        Args:
+            number: The page.
+            width_bytes: Bytes of a value.
+        """
+        stored = self.entries[number][0]
+        if self.elements > 1 or self._parsed(number).plain_bytes != width_bytes:
+            return None
+        offset, size = stored.buffer(0)
+        return offset if size == stored.num_rows * width_bytes else None
+
+    def _parsed(self, number: int) -> Layout:
+        layout = self._known.layouts[number]
+        if layout is None:
+            layout = self._known.layouts[number] = self._layout(number)
+        return layout
 
     def _layout(self, number: int) -> Layout:
         _, description = self.entries[number]

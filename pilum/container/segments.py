@@ -144,6 +144,21 @@ class FieldReader(ABC):
         """Whether pages of the field may be tested without decoding them (`Segment.mask`)."""
         return False
 
+    def plain_values(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """Return the bytes of the values of rows, if they have fixed width and are stored as such.
+
+        Args:
+            rows: Rows of the fragment, in any order; at least one.
+
+        Returns:
+            Shape (number of rows, bytes of a value); None if the values have to be decoded.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        del rows
+        return None
+
     def zones(self, path: tuple[str, ...]) -> Zones | None:
         """Return the zone map of the field, or of the member at a path; None if there is none."""
         return None

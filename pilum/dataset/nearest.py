@@ -110,7 +110,7 @@ def queries_of(q: Any, type: VectorType, path: str) -> tuple[Any, bool]:
     found = require_query(q, type, path)
     if type.is_multi:
         return np.atleast_2d(found)[None], False
-    return np.atleast_2d(found), found.ndim == 2
+    return (found, True) if found.ndim == 2 else (found[None], False)
 
 
 def _metric(name: Any, column: VectorColumn) -> Metric | None:

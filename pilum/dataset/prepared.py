@@ -3,13 +3,15 @@
 ds.prepare_nearest("v", k=10) ──▶ checked keys, open segments, rows that may be found
                    .search(q) ──▶ partitions, candidates, columns
 
-ds.to_table(nearest={…})  ──▶ the same; the version remembers the checked keys
+ds.to_table(nearest={…})  ──▶ the same; the version remembers the checked keys and, without a
+                              filter, the plan
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +64,12 @@ class CheckedNearest:
     def plan(self) -> NearestPlan:
         """Return a plan."""
         return self.search.plan(self.snapshot, self.wanted.options, self.wanted.indices)
+
+    @cached_property
+    def lasting_plan(self) -> NearestPlan | None:
+        """The plan of further searches; None if each needs its own."""
+        plan = self.plan()
+        return plan if plan.is_lasting else None
 
     def queries(self, q: Any) -> tuple[Matrix, bool]:
         """Return the queries, and whether they are a batch; see `queries_of`."""
@@ -150,7 +158,7 @@ def remembered(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
     if known is None:
         return None
     queries, is_batch = known.queries(keywords["nearest"]["q"])
-    return None if is_batch else known.table(known.plan(), queries, is_batch)
+    return None if is_batch else known.table(known.lasting_plan or known.plan(), queries, False)
 
 
 def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:

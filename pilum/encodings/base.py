@@ -225,6 +225,11 @@ class Layout(ABC):
         yield from ()
         return None
 
+    @property
+    def plain_bytes(self) -> int | None:
+        """Bytes of a row if buffer 0 consists of valid values as they are; None otherwise."""
+        return None
+
 
 class PageRead:
     """Some rows of a page, to be read.

@@ -120,6 +120,11 @@ class FullZipLayout(Layout):
         buffers, num_values, layers = self.page.decode(fetched.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
 
+    @property
+    def plain_bytes(self) -> int | None:
+        """See `Layout.plain_bytes`."""
+        return self.stride if not self.has_index and self._is_plain() else None
+
     def _is_plain(self) -> bool:
         no_masks = isinstance(self.values, Flat) or (
             isinstance(self.values, FixedSizeList) and not self.values.validity_counts()

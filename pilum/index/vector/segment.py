@@ -191,6 +191,8 @@ class VectorIndex(Index):
         if not self.model.num_partitions:
             return [_candidates(_NOTHING, 0, 0)] * len(vectors)
         step = max(_MAX_DISTANCES // self.model.num_partitions, 1)
+        if len(vectors) == 1:
+            return [self._nearest_to_one(vectors, query, allowed)]
         if len(vectors) <= step:
             return self._nearest(vectors, query, allowed)
         return [
@@ -199,28 +201,43 @@ class VectorIndex(Index):
             for one in self._nearest(vectors[start : start + step], query, allowed)
         ]
 
-    def _nearest(
+    def _nearest_to_one(
         self, vectors: NDArray[Any], query: NearestQuery, allowed: RowSet | None
-    ) -> list[Candidates]:
-        model = self.model
-        queries = model.queries(vectors)
-        distances = model.distances(queries)
-        counts = num_probes(
+    ) -> Candidates:
+        """Return the rows nearest to one query, in an array of shape (1, D)."""
+        queries = self.model.queries(vectors)
+        distances = self.model.distances(queries)
+        count = 0 if np.isnan(distances[0, 0]) else int(self._counts(distances, query)[0])
+        search = _search_of(queries, query)
+        mask = None if allowed is None else self._mask_of(allowed)
+        order = self._filled(_first(distances[0], count))
+        probes = self._limited(self.partitions.probes(order), mask)
+        answer = self._search(probes, search) if probes else _NOTHING
+        if len(answer[1]) < query.k and not query.is_fixed:
+            return self._continued(distances[0], count, search, answer, query, mask)
+        return Candidates(answer[1], answer[2], count)
+
+    def _counts(self, distances: NDArray[np.float32], query: NearestQuery) -> NDArray[np.int64]:
+        """Return how many partitions each query searches at first."""
+        return num_probes(
             distances,
-            model.metric,
+            self.model.metric,
             query.k_asked,
             query.minimum_nprobes,
             query.maximum_nprobes,
             query.search_effort,
         )
+
+    def _nearest(
+        self, vectors: NDArray[Any], query: NearestQuery, allowed: RowSet | None
+    ) -> list[Candidates]:
+        queries = self.model.queries(vectors)
+        distances = self.model.distances(queries)
+        counts = self._counts(distances, query)
         counts[np.isnan(distances[:, 0])] = 0  # no vector is near to a query with a NaN
-        search = Search(queries, query.k, query.lower, query.upper, query.ef, query.approx_mode)
+        search = _search_of(queries, query)
         mask = None if allowed is None else self._mask_of(allowed)
-        if len(vectors) == 1:
-            order = _first(distances[0], int(counts[0]))
-            probes = self._limited(self.partitions.probes(self._filled(order)), mask)
-        else:
-            probes = self._probes_of_batch(distances, counts, mask)
+        probes = self._probes_of_batch(distances, counts, mask)
         answer = self._search_batch(probes, search) if probes else _none(len(vectors))
         bounds = answer[0].tolist()
         found = []
@@ -278,7 +295,8 @@ class VectorIndex(Index):
         """Return the partitions that any query searches, each with the numbers of its queries.
 
         Every query begins with its nearest partition, after which most other rows are too far. So
-        a partition occurs up to twice: for the queries to which it is nearest, and for the others.
+        a partition occurs up to twice: for the queries to which it is nearest, and for the others;
+        but only once if it is faster to compare all of them together.
         """
         num_partitions = distances.shape[1]
         most = int(counts.max())
@@ -289,7 +307,9 @@ class VectorIndex(Index):
         else:
             order = np.argsort(distances, axis=1, kind="stable")
         queries, ranks = np.nonzero(np.arange(most) < counts[:, None])
-        places = order[queries, ranks] + num_partitions * (ranks > 0)
+        places = order[queries, ranks]
+        if not self.quantizer.is_faster_together:
+            places += num_partitions * (ranks > 0)
         by_place = np.argsort(places, kind="stable")
         distinct, starts = np.unique(places[by_place], return_index=True)
         own = np.split(queries[by_place].astype(np.uint32), starts[1:])
@@ -343,6 +363,10 @@ class VectorIndex(Index):
         sums = np.concatenate(([0], np.cumsum(mask.of(self.partitions.references()))))
         ends = np.cumsum(lengths)
         return np.asarray(sums[ends] - sums[ends - lengths])
+
+
+def _search_of(queries: NDArray[Any], query: NearestQuery) -> Search:
+    return Search(queries, query.k, query.lower, query.upper, query.ef, query.approx_mode)
 
 
 _NOTHING: Answer = (np.zeros(2, np.int64), np.empty(0, np.uint64), np.empty(0, np.float32))

@@ -208,6 +208,8 @@ def require_query(query: Any, type: VectorType, column: str) -> Matrix:
     Raises:
         InvalidInputError: If it is not, or its dimension differs from that of the column.
     """
+    if _is_vector(query, type):
+        return np.asarray(query)
     try:
         found = np.asarray(_plain(query))
         if found.dtype == object:
@@ -233,6 +235,13 @@ def require_query(query: Any, type: VectorType, column: str) -> Matrix:
             f"elements are {type.dtype}"
         )
     return own
+
+
+def _is_vector(query: Any, type: VectorType) -> bool:
+    """Return whether a query is one vector already, as `require_query` returns it."""
+    if query.__class__ is not np.ndarray or query.dtype != type.dtype:
+        return False
+    return bool(query.shape == (type.dimension,) and query.flags.c_contiguous)
 
 
 def _plain(query: Any) -> Any:

@@ -28,6 +28,7 @@ from pilum.table.indices.multi_vectors import list_distances
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.use import with_selection
 from pilum.table.read.columns import ScanColumn
+from pilum.table.read.plain_values import plain_values
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
@@ -80,6 +81,10 @@ class ExactQuery:
     k: int
     lower: float | None = None
     upper: float | None = None
+
+    def only(self, number: int) -> ExactQuery:
+        """Return the search for one of the queries."""
+        return replace(self, queries=self.queries[number : number + 1])
 
     def nearest(self, vectors: pa.ChunkedArray, ids: Addresses) -> list[Nearest]:
         """Return the nearest of some rows, for each query.
@@ -197,7 +202,11 @@ def nearest_by_scan(
 
 
 def refined(
-    snapshot: Snapshot, column: VectorColumn, query: ExactQuery, candidates: Sequence[Addresses]
+    snapshot: Snapshot,
+    column: VectorColumn,
+    query: ExactQuery,
+    candidates: Sequence[Nearest],
+    addresses: Sequence[Addresses],
 ) -> list[Nearest]:
     """Return the nearest of some candidates for each query, by their exact distances.
 
@@ -205,21 +214,48 @@ def refined(
         snapshot: The version.
         column: The column of vectors.
         query: The queries.
-        candidates: Addresses of live rows for each query, in any order.
+        candidates: The rows for each query.
+        addresses: Their addresses; the rows are live.
 
     Raises:
         CorruptFileError: If a file is damaged.
     """
-    rows = np.unique(np.concatenate(candidates))
-    has_ids = snapshot.has_stable_row_ids
-    table = take_addresses(snapshot, rows, [column.path, ROW_ID] if has_ids else [column.path])
-    vectors = ScanColumn(snapshot.described, column.path).pick(table.column(0))
-    ids = table.column(1).to_numpy() if has_ids else rows
-    if len(candidates) == 1:
-        return query.nearest(vectors, ids)
-    found = []
-    for number, own in enumerate(candidates):
-        places = rows.searchsorted(own)
-        one = replace(query, queries=query.queries[number : number + 1])
-        found += one.nearest(vectors.take(pa.array(places)), ids[places])
-    return found
+    rows = np.unique(addresses[0] if len(addresses) == 1 else np.concatenate(addresses))
+    places = [rows.searchsorted(own) for own in addresses]
+    if query.queries.ndim == 3:
+        lists = _taken(snapshot, column, rows)
+        return [
+            one
+            for number, (own, place) in enumerate(zip(candidates, places, strict=True))
+            for one in query.only(number).nearest(lists.take(pa.array(place)), own.ids)
+        ]
+    vectors, valid = _vectors(snapshot, column, rows)
+    parts = [
+        (
+            vectors[place],
+            np.ascontiguousarray(own.ids),
+            None if valid is None else valid[place],
+            np.array([number], np.uint32),
+        )
+        for number, (own, place) in enumerate(zip(candidates, places, strict=True))
+    ]
+    answer = nearest_flat(
+        parts, query.queries, query.metric.value, query.k, lower=query.lower, upper=query.upper
+    )
+    return _ranked(answer)
+
+
+def _vectors(
+    snapshot: Snapshot, column: VectorColumn, rows: Addresses
+) -> tuple[Matrix, NDArray[np.bool_] | None]:
+    """Return the vectors of rows, ascending and distinct, and which of them exist."""
+    plain = plain_values(snapshot, rows, column.path)
+    kind = column.type
+    if plain is not None and plain.shape[1] == kind.dimension * kind.dtype.itemsize:
+        return plain.view(kind.dtype), None
+    return matrix(_taken(snapshot, column, rows))
+
+
+def _taken(snapshot: Snapshot, column: VectorColumn, rows: Addresses) -> pa.ChunkedArray:
+    table = take_addresses(snapshot, rows, [column.path])
+    return ScanColumn(snapshot.described, column.path).pick(table.column(0))

@@ -30,7 +30,7 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import matching_addresses
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments
-from pilum.table.indices.vector_segments import VectorSegments, vector_segments
+from pilum.table.indices.vector_segments import VectorSegments, are_kept, vector_segments
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import addresses_of_ids
@@ -57,6 +57,8 @@ class Probing:
 
 
 DEFAULT_PROBING = Probing()
+
+_NO_VECTOR = np.empty(0, np.float32)
 
 _ENTRY_BYTES = 1024
 """Approximate memory of a filter whose rows are kept, without the rows."""
@@ -127,6 +129,16 @@ class NearestPlan:
             return BitMap()
         return self._fragments if self.index is None else self._fragments - self.index.fragments
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it may be kept as long as the version: it lists no rows of a filter.
+
+        All segments of its index are open, and the version keeps them in any case.
+        """
+        if self.fragment_ids is not None or self._filter is not None or self.index is None:
+            return False
+        return are_kept(self.snapshot, self.column.path, self.use, self.index)
+
     def prepare(self) -> None:
         """Open the index and select the rows that may be returned, before the first query.
 
@@ -146,15 +158,14 @@ class NearestPlan:
             CorruptFileError: If a file is damaged.
             FilterError: If the filter fails on a value.
         """
-        exact = ExactQuery(queries, self.metric, self.k, self.lower, self.upper)
-        if self.index is None:
-            return self._by_scan(exact)
-        factor = self.probing.refine_factor
-        candidates = self._candidates(self.index, queries, factor or 1)
-        if factor is None and not self.compared:
+        candidates = None if self.index is None else self._candidates(self.index, queries)
+        if candidates is not None and self._is_by_index:
             return [one.within(self.lower, self.upper) for one in candidates]
-        places = [self.addresses(one.ids) for one in candidates]
-        found = refined(self.snapshot, self.column, exact, places)
+        exact = ExactQuery(queries, self.metric, self.k, self.lower, self.upper)
+        if candidates is None:
+            return self._by_scan(exact)
+        addresses = [self.addresses(one.ids) for one in candidates]
+        found = refined(self.snapshot, self.column, exact, candidates, addresses)
         if not self.compared:
             return found
         pairs = zip(found, self._by_scan(exact), strict=True)
@@ -180,12 +191,25 @@ class NearestPlan:
             reason = "" if index is None else " that the index does not cover"
             yield f"ExactSearch: {len(self.compared)} fragments{reason}"
 
-    def _candidates(self, index: VectorSegments, queries: Matrix, factor: int) -> list[Nearest]:
-        probing = self.probing
+    @cached_property
+    def _is_by_index(self) -> bool:
+        """Whether the index says which rows are nearest, with their distances."""
+        return self.probing.refine_factor is None and not self.compared
+
+    def _candidates(self, index: VectorSegments, queries: Matrix) -> list[Nearest]:
         vectors = queries if queries.dtype == np.uint8 else queries.astype(np.float32, copy=False)
-        asked = NearestQuery(
-            vector=vectors[0],
-            k=max(1, min(self.k * factor, self.snapshot.num_rows)),
+        if vectors.ndim == 3:
+            return [index.nearest_lists(own, self._asked, self._allowed) for own in vectors]
+        return index.nearest(vectors, self._asked, self._allowed)
+
+    @cached_property
+    def _asked(self) -> NearestQuery:
+        """The query of segments, without its vector."""
+        probing = self.probing
+        wanted = self.k * (probing.refine_factor or 1)
+        return NearestQuery(
+            vector=_NO_VECTOR,
+            k=max(1, min(wanted, self.snapshot.num_rows)),
             k_asked=self.k,
             metric=self.metric,
             minimum_nprobes=probing.minimum_nprobes,
@@ -197,9 +221,6 @@ class NearestPlan:
             upper=self.upper,
             approx_mode=probing.approx_mode,
         )
-        if vectors.ndim == 3:
-            return [index.nearest_lists(own, asked, self._allowed) for own in vectors]
-        return index.nearest(vectors, asked, self._allowed)
 
     def _by_scan(self, exact: ExactQuery) -> list[Nearest]:
         if not self.compared:

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.rows import Addresses, fragment_ids_of, rows_of
+from pilum.format.rows import Addresses, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import RowSet
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric
@@ -28,7 +28,7 @@ from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["SearchedIndex", "VectorSegments", "vector_segments"]
+__all__ = ["SearchedIndex", "VectorSegments", "are_kept", "vector_segments"]
 
 _MORE_OF_LISTS = 10
 """How many times more rows are searched for each vector of a query for lists of vectors."""
@@ -104,7 +104,8 @@ class VectorSegments:
         """
         found = self._nearest(vectors, query, allowed)
         for one in found:
-            if len(set(one.ids.tolist())) < len(one):
+            ids = one.ids.tolist()
+            if len(set(ids)) < len(ids):
                 raise CorruptFileError("the index names a row twice", f"index {self.name!r}")
         return found
 
@@ -112,12 +113,13 @@ class VectorSegments:
         self, vectors: Matrix, query: NearestQuery, allowed: Sequence[RowSet | None]
     ) -> list[Nearest]:
         """Return the nearest rows as `nearest`; rows of lists of vectors may repeat."""
-        parts: list[list[Nearest]] = [[] for _ in vectors]
-        for (segment, index), rows in zip(self.segments, allowed, strict=True):
-            found = index.nearest_batch(vectors, query, rows)
-            segment.count_bytes()
-            for part, one in zip(parts, found, strict=True):
-                part.append(Nearest(_ids(segment, one.references), one.distances))
+        searched = [
+            _searched(segment, index, vectors, query, rows)
+            for (segment, index), rows in zip(self.segments, allowed, strict=True)
+        ]
+        if len(searched) == 1:
+            return searched[0]
+        parts = zip(*searched, strict=True)
         return [Nearest.of(part, query.k) for part in parts]
 
     def nearest_lists(
@@ -171,12 +173,30 @@ def vector_segments(snapshot: Snapshot, path: str, use: IndexUse) -> VectorSegme
     return known
 
 
+def are_kept(snapshot: Snapshot, path: str, use: IndexUse, segments: VectorSegments) -> bool:
+    """Return whether the version remembers these segments of a column; see `vector_segments`."""
+    return snapshot.prepared.get((vector_segments, path, use.segments)) is segments
+
+
 def _opened(snapshot: Snapshot, path: str) -> Iterator[tuple[OpenSegment, SearchedIndex]]:
     if not snapshot.manifest.index_section:
         return
     for segment in open_segments(snapshot, path):
         if isinstance(segment.index, SearchedIndex):
             yield segment, segment.index
+
+
+def _searched(
+    segment: OpenSegment,
+    index: SearchedIndex,
+    vectors: Matrix,
+    query: NearestQuery,
+    allowed: RowSet | None,
+) -> list[Nearest]:
+    """Return the nearest rows of a segment, for each query."""
+    found = index.nearest_batch(vectors, query, allowed)
+    segment.count_bytes()
+    return [Nearest(_ids(segment, one.references), one.distances) for one in found]
 
 
 def _ids(segment: OpenSegment, references: Addresses) -> Addresses:
@@ -192,12 +212,13 @@ def _require_rows(segment: OpenSegment, addresses: Addresses) -> None:
     """Raise CorruptFileError if an index names rows that do not exist."""
     if not len(addresses):
         return
-    numbers, rows = fragment_ids_of(addresses), rows_of(addresses)
     sizes = segment.segment.sizes_by_fragment
     if len(sizes) == 1:
         [(number, size)] = sizes.items()
-        is_sound = bool((numbers == number).all()) and int(rows.max()) < size
+        first = first_address(number)
+        is_sound = first <= int(addresses.min()) and int(addresses.max()) < first + size
     else:
+        numbers, rows = fragment_ids_of(addresses), rows_of(addresses)
         is_sound = all(
             row < sizes.get(number, 0)
             for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)

@@ -1,0 +1,63 @@
+"""Rows of values of fixed width that pages store as they are: their bytes, without decoding.
+
+    row ──▶ its page ──▶ offset of the page + (row - first row of the page) x width
+
+Only full-zip pages without levels are stored like this; a column may also have others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.container.reader import Column
+from pilum.storage.base import Ranges, Source
+
+__all__ = ["PlainRows"]
+
+_UNKNOWN, _ENCODED = -1, -2
+
+
+class PlainRows:
+    """The places of the rows of a column.
+
+    Args:
+        column: The column.
+        source: Its file.
+        width_bytes: Bytes of a value.
+    """
+
+    def __init__(self, column: Column, source: Source, width_bytes: int) -> None:
+        self._column = column
+        self._source = source
+        self._width = width_bytes
+        self._offsets = np.full(column.num_pages, _UNKNOWN, np.int64)
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """Read rows.
+
+        Args:
+            rows: Rows of the column, in any order; at least one.
+
+        Returns:
+            uint8, shape (number of rows, width); None if some of their pages are encoded.
+
+        Raises:
+            CorruptFileError: If the file is damaged.
+        """
+        width, bounds = self._width, self._column.row_bounds
+        pages = bounds.searchsorted(rows, side="right") - 1
+        offsets = self._offsets[pages]
+        if (offsets < 0).any():
+            for page in np.unique(pages[offsets == _UNKNOWN]).tolist():
+                offset = self._column.plain_offset(page, width)
+                self._offsets[page] = _ENCODED if offset is None else offset
+            offsets = self._offsets[pages]
+            if (offsets < 0).any():
+                return None
+        offsets = offsets + (rows - bounds[pages]) * width
+        fetched = self._source.read(Ranges(offsets, np.full(len(rows), width)))
+        data = fetched.data
+        # One window of the width at each byte; no bytes are copied but those of the rows.
+        windows = np.ndarray((len(data) - width + 1, width), np.uint8, data, 0, (1, 1))
+        return np.asarray(windows[fetched.starts])
