@@ -12,7 +12,7 @@ Files are durable before the commit that refers to them. If a build fails, its f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -62,6 +62,7 @@ from pilum.table.indices.build import (
     train_segment,
     write_segment,
 )
+from pilum.table.indices.moved_rows import record_of_moves, segments_that_move
 from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
 from pilum.table.indices.rows import OnRows, existing_fragments, index_rows, indexed_column
 from pilum.table.indices.segments import (
@@ -400,10 +401,28 @@ def commit_optimized(
     plans: Sequence[MergePlan],
     new: Sequence[IndexSegment],
 ) -> None:
-    """Commit the segments of plans, which were made from a version."""
+    """Commit the segments of plans, which were made from a version.
+
+    If no segment needs the moves that compactions recorded any more, the record is removed.
+    """
     removed = tuple(segment.entry for plan in plans for segment in plan.merged)
     made_of = {one.dataset_version: snapshot.manifest for one in new}
     _commit(dataset, snapshot, CreateIndex(tuple(new), removed, made_of))
+    _forget_moves(dataset, snapshot, {one.uuid for one in new})
+
+
+def _forget_moves(dataset: DatasetBase, made_of: Snapshot, new: Collection[str]) -> None:
+    """Remove the record of moves if only new segments, which followed them, cover moved rows.
+
+    It stays if a compaction has added moves since the version that the new segments are made of.
+    """
+    record, latest = record_of_moves(made_of), record_of_moves(dataset.snapshot)
+    if record is None or latest is None or record.uuid != latest.uuid:
+        return
+    if not segments_that_move(dataset.snapshot) <= set(new):
+        return
+    with suppress(*NOT_COMMITTED):  # the next optimization removes it
+        commit_operation(dataset, CreateIndex(removed=(latest,), made_of={}))
 
 
 def index_name(name: Any) -> str:

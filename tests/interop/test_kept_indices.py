@@ -198,6 +198,24 @@ def test_deferred_moves_branches_and_restored_versions(tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_no_record_of_moves_is_left_after_an_optimization(tmp_path: Path, kind: str) -> None:
+    uri = str(tmp_path / "t")
+    dataset = pilum.write_dataset(rows(0, 40), uri, max_rows_per_file=10)
+    dataset.create_scalar_index(COLUMNS[kind][0], IndexConfig(kind, PARAMETERS.get(kind, {})))
+    for remainder in (1, 3):
+        dataset.delete(f"key % 6 = {remainder}")
+        dataset.optimize.compact_files(defer_index_remap=True)
+    assert any(one["type"] == "FragmentReuse" for one in dataset.list_indices())
+    dataset.optimize.optimize_indices()
+    assert [one["name"] for one in dataset.list_indices()] == [f"{COLUMNS[kind][0]}_idx"]
+    answers(uri, kind)
+    assert is_used(uri, kind)
+    lance.write_dataset(rows(40, 5), uri, mode="append")
+    lance.dataset(uri).optimize.optimize_indices()
+    answers(uri, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_segments_that_both_built_are_one_index(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 40), uri, max_rows_per_file=10)

@@ -417,11 +417,19 @@ class BTreeIndex(Index):
     def _require_order(
         self, keys: Keys, pages: NDArray[np.int64], bounds: NDArray[np.int64]
     ) -> None:
-        if are_ascending(keys):
-            return
+        """Raise an error if keys of a page are not in order, or not within its bounds.
+
+        The bounds of different pages do not overlap, so pages are in order, too.
+        """
+        is_ordered = are_ascending(keys)
         for number, (start, stop) in zip(pages.tolist(), pairwise(bounds.tolist()), strict=True):
-            if not are_ascending(keys[start:stop]):
+            if not (is_ordered or are_ascending(keys[start:stop])):
                 raise CorruptFileError(f"page {number} is not in order", self._data.path)
+            if start < stop and not self._lookup.covers(number, keys[start], keys[stop - 1]):
+                raise CorruptFileError(
+                    f"page {number} has values outside of its bounds in the lookup table",
+                    self._data.path,
+                )
 
     @property
     def _is_legacy(self) -> bool:

@@ -12,6 +12,7 @@ Source: docs/format/indices.md, "B-tree".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,20 @@ class Lookup:
         """Return the rows that have a value in the pages at some places of `pages`."""
         pages = np.sort(self.pages[first:stop])
         return _joined(self.starts[pages] + self.null_counts[pages], self.stops[pages])
+
+    def covers(self, page: int, first: Any, last: Any) -> bool:
+        """Return whether a page with values may have these keys as its first and last one."""
+        place = int(self._places[page])
+        is_open = place < self.num_open
+        is_after = is_open or bool(self.mins[place - self.num_open] <= first)
+        return is_after and bool(last <= self.maxs[place])
+
+    @cached_property
+    def _places(self) -> _Numbers:
+        """The place in `pages` of each page that is there."""
+        places = np.zeros(len(self.starts), np.int64)
+        places[self.pages] = np.arange(len(self.pages))
+        return places
 
     def place_of_min(self, key: Any, side: Side) -> Any:
         """Return how many minima are less than a key, or as great if the side is right."""

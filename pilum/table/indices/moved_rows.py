@@ -24,10 +24,11 @@ from pilum.format.rows import (
     fragment_ids_of,
     rows_of,
 )
+from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.model.reuse_index import load_moves, reuse_entry
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["MovedRows", "moved_rows"]
+__all__ = ["MovedRows", "moved_rows", "record_of_moves", "segments_that_move"]
 
 _Version = reuse_pb2.FragmentReuseIndexDetails.Version
 _Group = reuse_pb2.FragmentReuseIndexDetails.Group
@@ -158,6 +159,32 @@ def moved_rows(snapshot: Snapshot) -> MovedRows | None:
         made = MovedRows(load_moves(snapshot.store, section) or [])
         found = cache.put_if_absent(key, made, made.size_bytes)
     return found
+
+
+def segments_that_move(snapshot: Snapshot) -> frozenset[str]:
+    """Return the uuids of the segments whose files may have addresses from before a move.
+
+    Raises:
+        CorruptFileError: If an entry or the record is damaged.
+    """
+    moved = moved_rows(snapshot)
+    if moved is None:
+        return frozenset()
+    new, found = moved.new_fragments, []
+    for entry in index_segments(snapshot.manifest.index_section):
+        if is_system_index(entry.message):
+            continue
+        covered = entry.fragments
+        if covered is None or not moved.covered(covered).isdisjoint(new):
+            found.append(entry.uuid)
+    return frozenset(found)
+
+
+def record_of_moves(snapshot: Snapshot) -> IndexSegment | None:
+    """Return the entry of a version that records moves; None if it records none."""
+    section = table_pb2.IndexSection.FromString(snapshot.manifest.index_section)
+    entry = reuse_entry(section)
+    return None if entry is None else IndexSegment(entry)
 
 
 def _fragments(group: _Group) -> tuple[BitMap, BitMap]:

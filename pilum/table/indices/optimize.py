@@ -10,6 +10,10 @@
 If merge is None and a partition of an index would become much too large, the index is balanced: all
 rows are written again, in more partitions.
 
+If compactions recorded where rows went, and merge is None, all segments from the first one with
+such rows on are merged, so that the record is not needed any more. It is kept if another index,
+which this library cannot rewrite, needs it.
+
 A newest segment that covers nothing, such as a definition, is replaced by merge 0 too.
 
 Rows of fragments that no longer exist, or that a segment does not cover any more, are left out of
@@ -32,6 +36,7 @@ from pilum.table.indices.build import (
     ignore_rows,
     merge_segments,
 )
+from pilum.table.indices.moved_rows import segments_that_move
 from pilum.table.indices.rows import OnRows, existing_fragments
 from pilum.table.indices.segments import Segment, named_segments, open_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
@@ -80,7 +85,13 @@ def plan_optimization(
         UnsupportedFeatureError: If this library cannot read an index that is named.
         CorruptFileError: If an entry of the manifest is damaged.
     """
-    plans = (_plan(snapshot, found, num_to_merge, retrain) for found in _wanted(snapshot, names))
+    wanted = list(_wanted(snapshot, names))
+    moving: frozenset[str] = frozenset()
+    if names is None and num_to_merge is None:
+        moving = segments_that_move(snapshot)
+        if not moving <= {one.entry.uuid for found in wanted for one in found}:
+            moving = frozenset()  # others need the moves in any case
+    plans = (_plan(snapshot, found, num_to_merge, moving, retrain=retrain) for found in wanted)
     return [plan for plan in plans if plan is not None]
 
 
@@ -119,7 +130,12 @@ def uncovered_fragments(snapshot: Snapshot, found: Sequence[Segment]) -> BitMap:
 
 
 def _plan(
-    snapshot: Snapshot, found: Sequence[Segment], num_to_merge: int | None, retrain: bool
+    snapshot: Snapshot,
+    found: Sequence[Segment],
+    num_to_merge: int | None,
+    moving: Collection[str],
+    *,
+    retrain: bool,
 ) -> MergePlan | None:
     if retrain:
         return MergePlan(found, len(found), existing_fragments(snapshot), Rewrite.RETRAINED)
@@ -128,6 +144,9 @@ def _plan(
         return MergePlan(found, len(found), existing_fragments(snapshot), Rewrite.BALANCED)
     least = 0 if found[-1].fragments else 1  # a definition is replaced by what is built of it
     count = min(1 if num_to_merge is None else max(num_to_merge, least), len(found))
+    places = [place for place, one in enumerate(found) if one.entry.uuid in moving]
+    if places:
+        return MergePlan(found, max(count, len(found) - places[0]), fragments)
     return MergePlan(found, count, fragments) if fragments or count > 1 else None
 
 

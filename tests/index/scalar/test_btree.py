@@ -168,6 +168,33 @@ def test_other_types(folders: Folders) -> None:
             index.search(query)
 
 
+@pytest.mark.parametrize("values", [np.arange(300), [f"{number:03}" for number in range(300)]])
+def test_pages_that_are_not_within_their_bounds_are_damage(folders: Folders, values: Any) -> None:
+    """A lookup table with other numbers of pages would hide rows, or merge pages in disorder."""
+    column = pa.array(values)
+    writer = folders.new()
+    BTREE.train(rows_of(column), 10, writer)
+    folder = writer.written()
+    lookup = folder.open("page_lookup.lance")
+    table, metadata = lookup.read(), dict(lookup.metadata)
+    numbers = table["page_idx"].to_numpy()[::-1]
+    broken = folders.new()
+    BTREE.train(rows_of(column), 10, broken)
+    broken.write(
+        "page_lookup.lance", table.set_column(3, table.schema.field(3), [numbers]), metadata
+    )
+    ask = IsIn(column.slice(7, 1))
+    assert _found(BTREE.open(folder, b"", 0), ask) == [7]
+    for search in (
+        lambda index: index.search(ask),
+        lambda index: index.pairs(column),
+        lambda index: index.search(Between(column[15], column[40])),
+        lambda index: list(index.blocks()),
+    ):
+        with pytest.raises(CorruptFileError, match="outside of its bounds"):
+            search(BTREE.open(broken.written(), b"", 0))
+
+
 def test_legacy_files(tmp_path: Path) -> None:
     """Files of old releases have other names of columns, and pages are their batches."""
     store = LocalStore(str(tmp_path))

@@ -10,8 +10,10 @@ import pytest
 from table.indices.value_index import FILE, addresses, is_in, listed
 
 import pilum
+from pilum.dataset import index_builds
 from pilum.errors import CommitConflictError, UnsupportedFeatureError
 from pilum.optimize import Compaction
+from pilum.table.indices.optimize import run_optimization
 from pilum.table.indices.remap import remap_indices
 from pilum.table.indices.segments import open_segments
 from pilum.table.read.session import Session
@@ -121,6 +123,95 @@ def test_deferred_moves_are_followed_when_an_index_is_rewritten(tmp_path: Path) 
     dataset.optimize.compact_files()
     assert coverage(dataset)["values"] == [4]
     assert found(dataset, 5, 1, 2) == {"values": addresses((4, 2), (4, 4), (4, 6))}
+
+
+def test_an_optimization_removes_the_record_of_moves(tmp_path: Path) -> None:
+    dataset = made(tmp_path, "VALUES", "VALUEIDS", "VALUEZONES")
+    before = uuids(dataset)
+    dataset.optimize.compact_files(defer_index_remap=True)
+    dataset.optimize.optimize_indices(index_names=["values"])
+    assert coverage(dataset) == {"valueids": [2], "valuezones": [2], "values": [2], REUSE: [2]}
+    dataset.optimize.optimize_indices()
+    after = uuids(dataset)
+    assert coverage(dataset) == {"values": [2], "valueids": [2], "valuezones": [2]}
+    assert not {*before.values()} & {*after.values()}
+    assert found(dataset, 5, 1) == {"values": KEPT, "valueids": KEPT, "valuezones": KEPT}
+    version = dataset.version
+    dataset.optimize.optimize_indices()
+    assert dataset.version == version
+
+
+def test_segments_before_those_whose_rows_moved_are_left(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(ROWS, tmp_path / "t", max_rows_per_file=4)
+    dataset.create_scalar_index("a", "VALUES", name="values")
+    dataset.insert(pa.table({"a": [5, 5, 5, 5], "b": [8, 9, 10, 11]}))
+    dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    [first, second] = [one["uuid"] for one in dataset.list_indices()]
+    dataset.delete("b = 9")
+    dataset.optimize.compact_files(target_rows_per_fragment=4, defer_index_remap=True)
+    assert REUSE in uuids(dataset)
+    dataset.optimize.optimize_indices()
+    [kept, new] = [one["uuid"] for one in dataset.list_indices()]
+    assert kept == first
+    assert new != second
+    assert dataset.to_table(filter="a = 5")["b"].to_pylist() == [0, 4, 8, 10, 11]
+
+
+def test_the_record_stays_while_an_index_needs_it_that_cannot_be_rewritten(tmp_path: Path) -> None:
+    dataset = with_unknown(made(tmp_path, "VALUES", "VALUEIDS"), "valueids")
+    dataset.optimize.compact_files(defer_index_remap=True)
+    before = uuids(dataset)
+    dataset.optimize.optimize_indices()
+    assert uuids(dataset) == before
+    dataset.optimize.optimize_indices(retrain=True)
+    assert REUSE in uuids(dataset)
+    assert found(dataset, 5, 1) == {"values": KEPT}
+
+
+def test_the_record_stays_if_a_compaction_adds_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = made(tmp_path, "VALUES")
+    dataset.optimize.compact_files(defer_index_remap=True)
+
+    def interrupted(*arguments: Any, **more: Any) -> Any:
+        new = run_optimization(*arguments, **more)
+        other = pilum.dataset(dataset.uri)
+        other.insert(pa.table({"a": [5], "b": [8]}))
+        other.delete("b = 0")
+        other.optimize.compact_files(defer_index_remap=True)
+        return new
+
+    monkeypatch.setattr(index_builds, "run_optimization", interrupted)
+    with pytest.raises(CommitConflictError):
+        dataset.optimize.optimize_indices()
+    monkeypatch.setattr(index_builds, "run_optimization", run_optimization)
+    latest = pilum.dataset(dataset.uri)
+    assert REUSE in uuids(latest)
+    assert sorted(latest.to_table(filter="a = 5")["b"].to_pylist()) == [4, 8]
+    latest.optimize.optimize_indices()
+    assert REUSE not in uuids(latest)
+    assert sorted(latest.to_table(filter="a = 5")["b"].to_pylist()) == [4, 8]
+
+
+def test_the_record_stays_if_it_grows_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = made(tmp_path, "VALUES")
+    dataset.optimize.compact_files(defer_index_remap=True)
+    forget = index_builds._forget_moves
+
+    def interrupted(handle: Any, *arguments: Any) -> None:
+        other = pilum.dataset(dataset.uri)
+        other.delete("b = 0")
+        other.optimize.compact_files(defer_index_remap=True)
+        forget(handle, *arguments)
+
+    monkeypatch.setattr(index_builds, "_forget_moves", interrupted)
+    dataset.optimize.optimize_indices()
+    latest = pilum.dataset(dataset.uri)
+    assert REUSE in uuids(latest)
+    assert latest.to_table(filter="a = 5")["b"].to_pylist() == [4]
 
 
 def test_moves_are_recorded_for_indices_that_cannot_be_rewritten(tmp_path: Path) -> None:
