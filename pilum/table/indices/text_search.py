@@ -28,7 +28,7 @@ from pilum.index.inverted.flat import flat_partition, tokens_of
 from pilum.index.inverted.hits import Hits
 from pilum.index.inverted.index import InvertedIndex
 from pilum.index.inverted.inverted import INVERTED
-from pilum.index.inverted.parameters import InvertedParameters, has_list_elements
+from pilum.index.inverted.parameters import InvertedParameters, has_list_elements, has_positions
 from pilum.index.inverted.queries import (
     DocumentGranularity,
     FullTextQuery,
@@ -103,7 +103,8 @@ class TextSearch(Search):
 def finds_elements(snapshot: Snapshot, query: FullTextQuery) -> bool:
     """Return whether the documents of a query of one column are elements of lists.
 
-    The query says so, or else the index that is the first of the column.
+    The query says so, or else the index that `_Search` uses: the first of the column or, for a
+    phrase, the first that has positions.
 
     Raises:
         CorruptFileError: If the details of the index are damaged.
@@ -112,20 +113,24 @@ def finds_elements(snapshot: Snapshot, query: FullTextQuery) -> bool:
         return False
     if query.document_granularity is not None:
         return query.document_granularity is DocumentGranularity.LIST_ELEMENT
-    key = finds_elements, query.column
+    needs_positions = isinstance(query, PhraseQuery)
+    key = finds_elements, query.column, needs_positions
     known: tuple[bool] | None = snapshot.prepared.get(key)
     if known is None:
-        known = (_has_elements(snapshot, query.column),)
+        known = (_has_elements(snapshot, query.column, needs_positions=needs_positions),)
         snapshot.prepared.put(key, known, 1)
     return known[0]
 
 
-def _has_elements(snapshot: Snapshot, path: str) -> bool:
+def _has_elements(snapshot: Snapshot, path: str, *, needs_positions: bool) -> bool:
     schema = snapshot.schema
-    for segment in segments(snapshot):
-        if segment.type is INVERTED and schema.path(segment.field_id) == path:
-            return has_list_elements(segment.entry.message.index_details.value)
-    return False
+    own = [
+        segment.entry.message.index_details.value
+        for segment in segments(snapshot)
+        if segment.type is INVERTED and schema.path(segment.field_id) == path
+    ]
+    suited = [details for details in own if needs_positions and has_positions(details)]
+    return any(map(has_list_elements, (suited or own)[:1]))
 
 
 def _column(hits: Hits, name: str) -> pa.Array:

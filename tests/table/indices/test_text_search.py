@@ -12,7 +12,7 @@ import pytest
 
 import pilum
 from pilum.errors import InvalidInputError
-from pilum.query import DocumentGranularity, MatchQuery
+from pilum.query import DocumentGranularity, MatchQuery, PhraseQuery
 
 
 @pytest.mark.parametrize("made", [None, "row", "list_element"])
@@ -84,3 +84,30 @@ def test_refused_granularities(tmp_path: Path) -> None:
         dataset.create_scalar_index(
             "i", "BTREE", document_granularity=DocumentGranularity.LIST_ELEMENT
         )
+
+
+@pytest.mark.parametrize("first", ["row", "list_element"])
+def test_a_phrase_has_the_documents_of_the_index_with_positions(tmp_path: Path, first: str) -> None:
+    lists = pa.table({"l": [["a b", "b c"], ["c"], None, ["b", "x a b"]], "i": [1, 2, 3, 4]})
+    dataset = pilum.write_dataset(lists, tmp_path / "t")
+    for granularity in (first, "row" if first == "list_element" else "list_element"):
+        dataset.create_scalar_index(
+            "l",
+            "INVERTED",
+            name=granularity,
+            document_granularity=granularity,
+            with_position=granularity != first,
+            stem=False,
+            remove_stop_words=False,
+        )
+    for query, has_elements in (
+        (MatchQuery("b", "l"), first == "list_element"),
+        (PhraseQuery("a b", "l"), first == "row"),
+        (MatchQuery("b", "l"), first == "list_element"),
+    ):
+        found = dataset.to_table(full_text_query=query)
+        assert ("_doc_index" in found.column_names) is has_elements
+        assert sorted(set(found["i"].to_pylist())) == [1, 4]
+        if has_elements and isinstance(query, PhraseQuery):
+            places = zip(found["i"].to_pylist(), found["_doc_index"].to_pylist(), strict=True)
+            assert sorted(places) == [(1, [0]), (4, [1])]
