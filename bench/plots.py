@@ -9,7 +9,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from bench.questions.patterns import COUNTS
-from pilum.chart import LineChart, Series
+from pilum.pictures.line_chart import LineChart, Series
 
 __all__ = ["bars", "write_plots"]
 

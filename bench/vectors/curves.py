@@ -11,7 +11,7 @@ from typing import Any
 from bench.vectors.cases import Build, Search, Shape, Vectors
 from bench.vectors.peers import InMemoryPeers
 from bench.vectors.run import LIBRARIES, K, asker, recall_of
-from pilum.chart import LineChart, Series
+from pilum.pictures.line_chart import LineChart, Series
 
 __all__ = ["write_curves"]
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arguments import require_count
-from pilum.chart import LineChart, Series
 from pilum.dataset.index_forms import IndexDescription
 from pilum.errors import IndexNotFoundError, InvalidInputError
 from pilum.format.meta_columns import ROW_ID
+from pilum.pictures.line_chart import LineChart, Series
 
 __all__ = ["RecallPoint", "RecallReport", "Searchable", "measure_recall"]
 

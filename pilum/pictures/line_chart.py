@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+
+from pilum.pictures.theme import svg_document, text_at
 
 __all__ = ["LineChart", "Series"]
 
 _MARKS = "ox+*#@%&"
-_COLORS = ("#3465a4", "#cc4b37", "#4e9a06", "#75507b", "#c17d11", "#06989a", "#888a85", "#000000")
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 36, 48
+_COLORS = ("#3465a4", "#cc4b37", "#4e9a06", "#75507b", "#c17d11", "#06989a", "#888a85", "#b5a642")
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 36, 48
 _NUM_TICKS = 5
-_FONT = 'font-family="sans-serif" font-size="12"'
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,16 @@ class LineChart:
             return height - _BOTTOM - y_axis.share(y) * (height - _TOP - _BOTTOM)
 
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {_FONT}>',
-            f'<rect width="{width}" height="{height}" fill="white"/>',
-            _text(width / 2, 20, self.title, "middle"),
-            _text((_LEFT + width - _RIGHT) / 2, height - 10, self.x_name, "middle"),
-            _text(8, _TOP - 10, self.y_name, "start"),
+            text_at(width / 2, 20, self.title, 14, anchor="middle", is_bold=True),
+            text_at((_LEFT + width - _RIGHT) / 2, height - 10, self.x_name, anchor="middle"),
+            text_at(8, _TOP - 10, self.y_name),
         ]
         for share in (number / (_NUM_TICKS - 1) for number in range(_NUM_TICKS)):
             x, y = x_axis.value(share), y_axis.value(share)
             parts.append(_line(_LEFT, down(y), width - _RIGHT, down(y)))
-            parts.append(_text(_LEFT - 6, down(y) + 4, _short(y), "end"))
+            parts.append(text_at(_LEFT - 6, down(y) + 4, _short(y), anchor="end"))
             parts.append(_line(across(x), _TOP, across(x), height - _BOTTOM))
-            parts.append(_text(across(x), height - _BOTTOM + 16, _short(x), "middle"))
+            parts.append(text_at(across(x), height - _BOTTOM + 16, _short(x), anchor="middle"))
         for number, one in enumerate(self.series):
             color = _COLORS[number % len(_COLORS)]
             places = [(across(x), down(y)) for x, y in one.points]
@@ -117,8 +115,8 @@ class LineChart:
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in places
             )
             y = height - _BOTTOM - 12 - 16 * (len(self.series) - 1 - number)
-            parts.append(_text(width - _RIGHT - 8, y, one.name, "end", color))
-        return "\n".join([*parts, "</svg>\n"])
+            parts.append(text_at(width - _RIGHT - 8, y, one.name, anchor="end", color=color))
+        return svg_document(width, height, parts, self.title, has_ground=True)
 
     def _axes(self) -> tuple[_LogAxis, _Axis | _LogAxis]:
         points = [point for one in self.series for point in one.points]
@@ -163,11 +161,8 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _text(x: float, y: float, text: str, anchor: str, color: str = "black") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}">{escape(text)}</text>'
-    )
-
-
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#dddddd"/>'
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
+        'stroke="currentColor" opacity="0.18"/>'
+    )

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pilum.chart import LineChart, Series
+from pilum.pictures.line_chart import LineChart, Series
 
 CHART = LineChart(
     "recall <of> v",
