@@ -2,7 +2,8 @@
 
 1. No value, or only nulls: a constant page; since 2.2 also if all values are equal.
 2. A dictionary where values repeat enough (strings, 128-bit values, since 2.2 64-bit ones).
-3. Values below 256 bytes: mini-block; else full-zip.
+3. Values below 256 bytes: mini-block; else full-zip. Long runs of 64-bit numbers that no encoding
+   makes smaller, and without nulls or lists: full-zip, where they are as contiguous as in memory.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
 5. Text: FSST if it makes the page smaller; very long strings: zstd, each on its own.
 6. If lz4 or zstd is requested: around the chunks, if this makes the page smaller. Decimals without
@@ -53,6 +54,12 @@ __all__ = ["encode_pages"]
 _WIDE_BYTES = 256
 _WIDE_TEXT_BYTES = 4_096
 _COMPRESS_MIN_BYTES = 4_096
+_CONTIGUOUS_BITS = 64
+"""Narrower numbers cost other readers of full-zip pages too much for each row of a take."""
+
+_CONTIGUOUS_BYTES = 2 * 1024 * 1024
+"""Least size of a page from which its bytes are mapped instead of copied."""
+
 _UNASKED_MAX_RATIO = 0.9
 """Compression that no one requested for the column takes time, so it has to save a tenth."""
 _DEFAULTS = EncodingOptions()
@@ -124,7 +131,24 @@ def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
         return _full_zip(block, rows, dictionary, Candidate("mini-block", None, why))
     if isinstance(block, StringBlock):
         return _text(block, rows, dictionary)
-    return _mini_block(choose_fixed(block, rows.options), rows, dictionary)
+    choice = choose_fixed(block, rows.options)
+    if _is_contiguous(choice, rows):
+        chunks = Candidate("mini-block", None, "not smaller than contiguous values")
+        return _full_zip(block, rows, dictionary, *choice.candidates[1:], chunks)
+    return _mini_block(choice, rows, dictionary)
+
+
+def _is_contiguous(choice: Choice, rows: _Rows) -> bool:
+    """Return whether the chosen values are best stored as they are in memory."""
+    return (
+        isinstance(choice.encoding, Flat)
+        and choice.encoding.bits == _CONTIGUOUS_BITS
+        and choice.size_bytes >= _CONTIGUOUS_BYTES
+        and not rows.levels.max_rep
+        and not rows.levels.max_def
+        and rows.options.structural_encoding is None
+        and rows.options.general is None
+    )
 
 
 def _text(block: StringBlock, rows: _Rows, refused: Candidate) -> EncodedPage:

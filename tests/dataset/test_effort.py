@@ -118,5 +118,14 @@ def test_an_append_does_nothing_for_each_fragment_that_exists(tmp_path: Path) ->
         pilum.write_dataset(_ONE, path, mode="append")  # imports what an append needs
         calls[number] = num_calls(partial(pilum.write_dataset, _ONE, path, mode="append"))
         assert len(pilum.dataset(path).get_fragments()) == number + 2
-    assert calls[100] <= 660
+    assert calls[100] <= 720
     assert calls[10_000] - calls[100] <= 40  # a second read, as the manifest exceeds the first
+
+
+def test_a_take_of_few_rows_of_many_fragments_decodes_them_together(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(3).standard_normal(20 * 10_000)
+    table = pa.table({"a": numbers, "b": -numbers})
+    dataset = pilum.write_dataset(table, tmp_path / "a", max_rows_per_file=10_000)
+    rows = list(range(0, len(table), 1000))
+    assert dataset.take(rows) == table.take(rows)
+    assert num_calls(partial(dataset.take, rows)) <= 1760

@@ -49,6 +49,9 @@ from pilum.storage.base import Plan, Ranges
 
 __all__ = ["FullZipLayout", "encode_full_zip", "value_parts"]
 
+_DENSE_BYTES = 16 * 1024
+"""With a row in so many bytes, reading all of them costs about as much as a request for each."""
+
 
 @dataclass(frozen=True)
 class FullZipLayout(Layout):
@@ -112,6 +115,9 @@ class FullZipLayout(Layout):
         elif self.has_index:
             offsets, sizes = yield from _look_up(page.stored, rows, size)
         else:
+            demand(int(rows.bounds[-1, 1]) * self.stride <= size, f"full-zip: {size} bytes of rows")
+            if self._is_plain() and self._are_dense(rows):
+                return (yield from self._pick(rows, start))
             offsets, sizes = rows.starts * self.stride, (rows.stops - rows.starts) * self.stride
         fetched = yield Ranges(offsets + start, sizes, len(sizes) == 1 and self._is_plain())
         if len(fetched) == 1 and self._is_plain():
@@ -124,6 +130,21 @@ class FullZipLayout(Layout):
     def plain_bytes(self) -> int | None:
         """See `Layout.plain_bytes`."""
         return self.stride if not self.has_index and self._is_plain() else None
+
+    def _are_dense(self, rows: RowRanges) -> bool:
+        """Return whether everything between the rows costs no more than a request for each."""
+        num_ranges = len(rows.bounds)
+        span = int(rows.bounds[-1, 1] - rows.bounds[0, 0])
+        return num_ranges > 1 and span * self.stride <= num_ranges * _DENSE_BYTES
+
+    def _pick(self, rows: RowRanges, start: int) -> Plan[Decoded]:
+        """Read rows without levels out of a range with all of them, which may be a map."""
+        first, stop = int(rows.bounds[0, 0]), int(rows.bounds[-1, 1])
+        offsets, sizes = start + first * self.stride, (stop - first) * self.stride
+        fetched = yield Ranges(np.array([offsets]), np.array([sizes]), is_result=True)
+        stored = fetched[0].view(np.uint64 if self.stride == 8 else f"V{self.stride}")
+        picked = stored[rows.rows(-first)].view(np.uint8)
+        return self._as_they_are(picked, rows.num_rows)
 
     def _is_plain(self) -> bool:
         no_masks = isinstance(self.values, Flat) or (

@@ -109,7 +109,8 @@ class Flat(FixedWidth):
         first, stop = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
         if self.compression is None:
             self._check(items.total, size)
-            fetched = yield Ranges(offset + first, stop - first)
+            is_result = len(bounds) == 1 and self.bits > 1
+            fetched = yield Ranges(offset + first, stop - first, is_result)
         else:
             stored = yield Ranges.of((offset, size))
             data = self.compression.decompress(stored[0])

@@ -48,6 +48,8 @@ _TOGETHER = 256
 """Maximum number of adjacent small fragments that are read together."""
 _FEW_VALUES = 256
 """Maximum number of rows x columns that are copied into one buffer to decode them together."""
+_FEW_EACH = 32
+"""The same per fragment, if there are many: a call for each costs more than the copy."""
 _MANY_VALUES = 4096
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
@@ -313,7 +315,12 @@ def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa
 
 def _are_few(parts: Sequence[Part], wanted: ReadColumns) -> bool:
     """Return whether the rows of all parts are decoded together."""
-    return sum([len(rows) for _, rows in parts]) * len(wanted.fields) <= _FEW_VALUES
+    num_values = sum([len(rows) for _, rows in parts]) * len(wanted.fields)
+    return num_values <= _most_together(len(parts))
+
+
+def _most_together(num_fragments: int) -> int:
+    return max(_FEW_VALUES, _FEW_EACH * num_fragments)
 
 
 def _is_small(reader: FragmentReader) -> bool:
@@ -334,8 +341,8 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
         for own, field in zip(segments, fields, strict=True):
             own.extend(field.segments(ranges))
     num_rows = sum([len(rows) for _, rows in parts])
-    is_remote = parts[0][0].store.is_remote
-    read = zip(_read_columns(segments, num_rows, is_remote), fields, strict=True)
+    are_few = _are_few(parts, wanted) and not parts[0][0].store.is_remote
+    read = zip(_read_columns(segments, num_rows, are_few), fields, strict=True)
     made = []
     for column in wanted.columns:
         if column.field is None:
@@ -349,13 +356,13 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
 
 
 def _read_columns(
-    segments: list[list[Segment]], num_rows: int, is_remote: bool
+    segments: list[list[Segment]], num_rows: int, are_few: bool
 ) -> list[list[pa.Array]]:
     """Return arrays with the rows of the segments of each column."""
+    if are_few:
+        return read_columns(segments)
     if num_rows * len(segments) >= _MANY_VALUES:
         return _read_in_threads(segments)
-    if not is_remote and num_rows * len(segments) <= _FEW_VALUES:
-        return read_columns(segments)
     arrays = iter(read_segments([segment for column in segments for segment in column]))
     return [[next(arrays) for _ in column] for column in segments]
 
