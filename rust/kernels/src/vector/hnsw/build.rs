@@ -3,8 +3,9 @@
 //! Nodes of upper levels come first, so that sorted rows lead to no worse graph than others. A node
 //! is linked with near nodes in different directions: a candidate is kept if it is closer to the
 //! node than to all that are kept already; the nearest of the others fill the rest of the list.
-//! Lists that become too long are selected from again. Finally, each node that cannot be reached on
-//! level 0 gets a link from a node that can.
+//! Lists that become too long are selected from again. As that costs more than the search, lists of
+//! level 0 may grow a little beyond their length, and are cut at the end. Finally, each node that
+//! cannot be reached on level 0 gets a link from a node that can.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -22,6 +23,9 @@ const NODE: &str = "node of a graph";
 
 /// So many nodes are inserted by one thread, since concurrent insertions do not find each other.
 const ALONE: usize = 256;
+
+/// So many links a list of level 0 may have too many while the graph grows.
+const SPARE: usize = 10;
 
 /// The shape of a graph.
 #[derive(Clone, Copy)]
@@ -91,17 +95,35 @@ impl Builder {
         let num_nodes = self.growing.order.len();
         let stop = self.num_inserted.saturating_add(count).min(num_nodes);
         let alone = ALONE.clamp(self.num_inserted, stop);
-        self.insert_between(storage, self.num_inserted..alone, 1)?;
-        self.insert_between(storage, alone..stop, num_threads)?;
+        let first = self.num_inserted;
+        self.for_each(storage, first..alone, 1, |one: &mut Insertion, node| {
+            one.insert(node)
+        })?;
+        self.for_each(
+            storage,
+            alone..stop,
+            num_threads,
+            |one: &mut Insertion, node| one.insert(node),
+        )?;
+        if stop == num_nodes {
+            self.for_each(
+                storage,
+                0..num_nodes,
+                num_threads,
+                |one: &mut Insertion, node| one.cut(node),
+            )?;
+        }
         self.num_inserted = stop;
         Ok(())
     }
 
-    fn insert_between(
+    /// Calls a function for each of some nodes, in the order of their insertion.
+    fn for_each(
         &self,
         storage: &Storage,
         range: std::ops::Range<usize>,
         num_threads: usize,
+        step: impl Fn(&mut Insertion, u32) -> Result<()> + Sync,
     ) -> Result<()> {
         let next = AtomicUsize::new(range.start);
         let work = || {
@@ -118,7 +140,7 @@ impl Builder {
                     return Ok(());
                 }
                 if let Some(&node) = self.growing.order.get(place) {
-                    insertion.insert(node)?;
+                    step(&mut insertion, node)?;
                 }
             }
         };
@@ -154,7 +176,7 @@ impl Growing {
                 .get_mut(node as usize)
                 .ok_or_else(|| out_of_range(NODE))? = rank;
         }
-        let mut lists = vec![Lists::new(levels.len(), 2 * m + 1)];
+        let mut lists = vec![Lists::new(levels.len(), 2 * m + SPARE)];
         for level in 1..=levels.iter().copied().max().unwrap_or_default() {
             let count = levels.iter().filter(|&&highest| highest >= level).count();
             lists.push(Lists::new(count, m));
@@ -188,6 +210,11 @@ impl Growing {
     /// The longest list of a level, without the links that `connect` adds.
     fn most(&self, level: usize) -> usize {
         if level == 0 { 2 * self.m } else { self.m }
+    }
+
+    /// The longest list of a level while the graph grows.
+    fn room(&self, level: usize) -> usize {
+        self.most(level) + if level == 0 { SPARE } else { 0 }
     }
 
     /// The lists of a level, and the number of the list of a node.
@@ -348,14 +375,30 @@ impl Insertion<'_> {
             return Ok(());
         };
         let back = Near::new(link.distance(), node);
-        let most = self.growing.most(level);
-        if list.len() < most {
+        if list.len() < self.growing.room(level) {
             list.push(back);
             return Ok(());
         }
         let mut links = list.links().chain([back]).collect::<Vec<_>>();
         links.sort_unstable();
-        list.replace(&self.selected(&links, most)?);
+        list.replace(&self.selected(&links, self.growing.most(level))?);
+        Ok(())
+    }
+
+    /// Cuts the list of a node on level 0 to its length.
+    fn cut(&mut self, node: u32) -> Result<()> {
+        let most = self.growing.most(0);
+        let list = self
+            .growing
+            .place(0, node)
+            .and_then(|(lists, list)| lists.lock(list));
+        if let Some(list) = list
+            && list.len() > most
+        {
+            let mut links = list.links().collect::<Vec<_>>();
+            links.sort_unstable();
+            list.replace(&self.selected(&links, most)?);
+        }
         Ok(())
     }
 
