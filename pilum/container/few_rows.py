@@ -8,13 +8,19 @@ with nulls are not among them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 
 from pilum.blocks import NUMBERS, fixed_bytes
-from pilum.container.frame import FileBody, pack_single_pages
-from pilum.encodings.joined_pages import JoinedPages, join_pages
+from pilum.container.frame import FileBody, pack_pages_without_buffers, pack_single_pages
+from pilum.encodings.joined_pages import (
+    JoinedPages,
+    join_pages,
+    scalar_columns,
+    scalar_layouts,
+)
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 
@@ -61,7 +67,18 @@ def _write_kind(
         return
     num_rows = len(arrays[places[0]])
     bits = joined.type.bit_width
-    for pages in join_pages(fixed_bytes(joined), bits, num_rows, version, body.padding):
+    values = fixed_bytes(joined)
+    is_scalar = scalar_columns(values, bits, num_rows, version)
+    if is_scalar.any():
+        rows = values.reshape(len(places), num_rows, -1)
+        layouts = scalar_layouts(rows[is_scalar, 0], bits // 8, num_rows, version)
+        own = compress(places, is_scalar)
+        yield from zip(own, pack_pages_without_buffers(layouts, num_rows), strict=True)
+        values = rows[~is_scalar].reshape(-1)
+        places = list(compress(places, ~is_scalar))
+    if not places:
+        return
+    for pages in join_pages(values, bits, num_rows, version, body.padding):
         found = _write_pages(body, pages, num_rows)
         yield from zip((places[i] for i in pages.columns.tolist()), found, strict=True)
 

@@ -57,6 +57,7 @@ __all__ = [
     "buffer_places",
     "direct",
     "pack_columns",
+    "pack_pages_without_buffers",
     "pack_single_pages",
     "pack_table",
     "parse_column",
@@ -422,6 +423,18 @@ def pack_single_pages(
     for offsets, sizes in places:
         page.buffer_offsets[:] = offsets
         page.buffer_sizes[:] = sizes
+        yield message.SerializeToString()
+
+
+def pack_pages_without_buffers(layouts: Iterable[bytes], num_rows: int) -> Iterator[bytes]:
+    """Serialise the metadata of columns of one page each, with these descriptions only."""
+    message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
+    page = message.pages.add(length=num_rows)
+    described = file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}")
+    encoding = page.encoding.direct
+    for layout in layouts:
+        described.value = layout
+        encoding.encoding = described.SerializeToString()
         yield message.SerializeToString()
 
 

@@ -22,7 +22,7 @@ from pyroaring import BitMap
 from pilum.errors import InvalidInputError
 from pilum.file import LanceFileReader
 from pilum.format.rows import Addresses
-from pilum.format.version import DEFAULT_VERSION
+from pilum.format.version import FileVersion
 from pilum.index.base import IndexRows
 from pilum.index.files import IndexFileWriter, IndexFolderWriter
 from pilum.index.vector.building import Encoded, Models, encoded, write_encoded
@@ -196,7 +196,7 @@ def _code_bytes(parameters: VectorParameters) -> int:
 
 def _new_file(path: str, code_bytes: int) -> IndexFileWriter:
     store, name = open_object(path)
-    return IndexFolderWriter(store, "", DEFAULT_VERSION).file(name, _schema(code_bytes))
+    return IndexFolderWriter(store, "", FileVersion.V2_1).file(name, _schema(code_bytes))
 
 
 def _schema(code_bytes: int) -> pa.Schema:

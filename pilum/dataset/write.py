@@ -307,8 +307,8 @@ def write_transaction(
     created = new_schema(reader.schema) if snapshot is None else None
     version = _file_version(snapshot, wanted, created)
     options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
-    if version.has_blobs_v2:
-        reader, created = with_blobs_v2(reader), None
+    if version.has_blobs_v2 and (converted := with_blobs_v2(reader)) is not reader:
+        reader, created = converted, None
     appends = wanted.mode == "append" and snapshot is not None
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, wanted)

@@ -4,7 +4,8 @@
     pages      words, chunks         words, chunks         …      each padded
 
 Tables of thousands of columns would otherwise cost much more calls than bytes. The columns have no
-nulls, and the pages are those that `encode_pages` makes of each column.
+nulls, and the pages are those that `encode_pages` makes of each column. From file version 2.2 on, a
+page of one value has no buffers: the value is in its description.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.options import EncodingOptions
+from pilum.encodings.structural.constant import Scalar, encode_constant
 from pilum.encodings.structural.mini_block_writer import encode_mini_blocks_of_each
 from pilum.encodings.values import MIN_DICTIONARY_VALUES, fixed_ways
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
+from pilum.levels import ALL_VALID
 
-__all__ = ["JoinedPages", "can_join", "join_pages"]
+__all__ = ["JoinedPages", "can_join", "join_pages", "scalar_columns", "scalar_layouts"]
 
 _DEFAULTS = EncodingOptions()
 _WIDTHS = frozenset({8, 16, 32, 64})
@@ -46,9 +49,9 @@ class JoinedPages(NamedTuple):
 
 def can_join(num_rows: int, version: FileVersion, options: EncodingOptions) -> bool:
     """Return whether pages of so few rows only differ in the encoding of their numbers."""
-    # More rows may have a dictionary, and newer files store a value that all rows have only once.
-    is_simple = version.has_mini_blocks and not version.has_scalar_pages
-    return 0 < num_rows < MIN_DICTIONARY_VALUES and is_simple and options == _DEFAULTS
+    # More rows may have a dictionary.
+    few = 0 < num_rows < MIN_DICTIONARY_VALUES
+    return few and version.has_mini_blocks and options == _DEFAULTS
 
 
 def join_pages(
@@ -56,7 +59,8 @@ def join_pages(
 ) -> Iterator[JoinedPages]:
     """Encode columns of `num_rows` numbers of 8 to 64 bits, which lie one after the other.
 
-    Each buffer is padded to a multiple of the length of `padding`, with its first byte.
+    None of them has a page of one value, see `scalar_columns`. Each buffer is padded to a multiple
+    of the length of `padding`, with its first byte.
     """
     assert bits in _WIDTHS
     column_bytes = num_rows * bits // 8
@@ -70,3 +74,27 @@ def join_pages(
                 own, bits, encoding, num_rows, version, padding
             )
             yield JoinedPages(columns, layout, data, sizes)
+
+
+def scalar_columns(
+    values: NDArray[np.uint8], bits: int, num_rows: int, version: FileVersion
+) -> NDArray[np.bool_]:
+    """Return which columns, as in `join_pages`, have a page of one value, without buffers."""
+    if not version.has_scalar_pages:
+        return np.zeros(len(values) * 8 // bits // num_rows, np.bool_)
+    rows = values.reshape(-1, num_rows, bits // 8)
+    same: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=(1, 2))
+    return same
+
+
+def scalar_layouts(
+    values: NDArray[np.uint8], width: int, num_rows: int, version: FileVersion
+) -> list[bytes]:
+    """Serialise the descriptions of pages of one value each, of `width` bytes."""
+    page = encode_constant(ALL_VALID, num_rows, version, Scalar((bytes(width),)))
+    layout = pb.PageLayout.FromString(page.layout.SerializeToString())
+    data, found = values.tobytes(), []
+    for start in range(0, len(data), width):
+        layout.constant_layout.inline_value = data[start : start + width]
+        found.append(layout.SerializeToString())
+    return found

@@ -329,7 +329,7 @@ def _format_of(message: table_pb2.Manifest, fragments: StoredFragments) -> str:
     if len(formats) == 1:
         return formats.pop()
     is_v2 = message.writer_feature_flags & Feature.V2_FORMAT_DEPRECATED
-    return written or (str(DEFAULT_VERSION) if is_v2 else "0.1")
+    return written or str(FileVersion.V2_1 if is_v2 else FileVersion.LEGACY)
 
 
 def _format_of_file(major: int, minor: int) -> str:
