@@ -139,9 +139,10 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     """Read all rows of a scan, without splitting them into batches."""
-    if not _names(snapshot, options):
+    names = _names(snapshot, options)
+    if not names:
         return scan_table(snapshot, _addresses(options)).select([])
-    found = _looked_up(snapshot, options)
+    found = _looked_up(snapshot, options, names)
     if found is not None:
         return found
     tables = list(scan_tables(snapshot, options))
@@ -247,6 +248,8 @@ def _tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:
 
 def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
     names = tuple(snapshot.schema.names) if options.columns is None else options.columns
+    if not (options.with_row_id or options.with_row_address):
+        return names
     extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     added = (name for name, wanted in extra if wanted and name not in names)
     return (*names, *added)
@@ -314,7 +317,7 @@ def _are_few(options: ScanOptions) -> bool:
     return selection is not None and selection.is_few(options.batch_size or BATCH_ROWS)
 
 
-def _looked_up(snapshot: Snapshot, options: ScanOptions) -> pa.Table | None:
+def _looked_up(snapshot: Snapshot, options: ScanOptions, names: tuple[str, ...]) -> pa.Table | None:
     """Take all rows of a scan if indices found them: the common case, with few steps.
 
     None if rows have to be tested or counted, or the indices list a row that does not exist.
@@ -329,7 +332,7 @@ def _looked_up(snapshot: Snapshot, options: ScanOptions) -> pa.Table | None:
         parts = parts_at(snapshot, selection.rows.listed)
     except InvalidInputError:
         return None
-    return read_parts(snapshot, parts, _columns(snapshot, options))
+    return read_parts(snapshot, parts, ReadColumns.described(snapshot, names))
 
 
 def _few_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | None) -> pa.Table:
