@@ -5,14 +5,20 @@ their own. A block that cannot run is preceded by a line that says why:
 
     <!-- not run: needs a cluster -->
 
+A block that needs a package which only some machines have is left out on the others:
+
+    <!-- needs: torch -->
+
 The script has the blocks at the lines that they have in the page, so a traceback names those.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import jvm
@@ -25,6 +31,7 @@ SMALL_SPARK = "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=fal
 """How pages start Spark: it plans for few rows."""
 FENCES = {"```python", "```sh", "```text", "```sql"}
 NOT_RUN = "<!-- not run:"
+NEEDS = re.compile("<!-- needs: ([a-z]+) -->")
 _MOST_STARTS = 10
 """Spark waits ten seconds for a Python process of a stream; a page that this ends runs again."""
 
@@ -41,8 +48,14 @@ def script(page: str) -> str:
         elif fence == "```python":
             code = line
         lines.append(code)
-        before = line if line.startswith(NOT_RUN) else ""
+        before = line if line.startswith(NOT_RUN) or _is_missing(line) else ""
     return "\n".join(lines) + "\n"
+
+
+def _is_missing(line: str) -> bool:
+    """Whether the line says that the next block needs a package that is not installed."""
+    package = NEEDS.fullmatch(line)
+    return package is not None and find_spec(package[1]) is None
 
 
 def needs(text: str) -> list[pytest.MarkDecorator]:
@@ -87,3 +100,9 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
 def test_a_block_with_a_reason_is_left_out() -> None:
     page = "a\n```python\nrun()\n```\n<!-- not run: no -->\n```python\nnever()\n```\n"
     assert script(page).split() == ["run()"]
+
+
+def test_a_block_is_left_out_without_its_package() -> None:
+    page = "<!-- needs: {} -->\n```python\nrun()\n```\n"
+    assert script(page.format("numpy")).split() == ["run()"]
+    assert script(page.format("nosuchpackage")).split() == []

@@ -46,6 +46,14 @@ def test_jax_takes_the_arrays_of_a_loader(table: lance.LanceDataset) -> None:
     assert total == 4 * sum(expected(table))
 
 
+def test_tensorflow_takes_a_loader_as_a_generator(table: lance.LanceDataset) -> None:
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    loader = Loader(table, 32, columns=["vector"], shuffle="full", transform=numpy_columns)
+    spec = {"vector": tf.TensorSpec((None, 4), tf.float32)}
+    read = tf.data.Dataset.from_generator(lambda: iter(loader), output_signature=spec)
+    assert sum(int(batch["vector"].shape[0]) for batch in read) == len(expected(table))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_grain_reads_rows_by_number(table: lance.LanceDataset, workers: int) -> None:
     grain = pytest.importorskip("grain", reason="Grain is not installed")
