@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from pilum.cli import history, indices, pages, rows, tables, transfer, upkeep
 from pilum.cli.job import job
+from pilum.version import __version__
 
 __all__ = ["app"]
 
@@ -62,8 +63,26 @@ def _new(text: str, completion: bool = False) -> typer.Typer:
     )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pilum {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version of pilum."
+        ),
+    ] = False,
+) -> None:
+    """Look into Lance tables, and maintain them."""
+
+
 def _app() -> typer.Typer:
     found = _new("Look into Lance tables, and maintain them.", completion=True)
+    found.callback()(_options)
     for group, commands in _GROUPS.items():
         for name, command in commands.items():
             found.command(name, rich_help_panel=group)(command)

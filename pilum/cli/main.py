@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -47,7 +49,7 @@ def _run(arguments: list[str]) -> int:
         show = getattr(error, "show", None)
         print(error, file=sys.stderr) if show is None else show()
         return int(Exit.USAGE)
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         return _without_reader()

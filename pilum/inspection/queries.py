@@ -64,12 +64,21 @@ def columns_named(sql: str) -> set[str] | None:
         raise InvalidInputError(f"not a query: {error}") from error
     if len(statements) != 1 or not isinstance(statements[0], nodes.Query):
         raise InvalidInputError("expected one query, such as SELECT count(*) FROM dataset")
-    if any(_reads_all(star) for star in statements[0].find_all(nodes.Star)):
+    found = statements[0]
+    if _reads_all(found):
         return None
-    return {str(one.this).lower() for one in statements[0].find_all(nodes.Identifier)}
+    return {str(one.this).lower() for one in found.find_all(nodes.Identifier)}
 
 
-def _reads_all(star: Any) -> bool:
+def _reads_all(found: Any) -> bool:
+    """Return whether a query may read columns that it does not name."""
     from sqlglot import expressions as nodes
 
-    return not isinstance(star.parent, nodes.Count)
+    if found.find(nodes.Columns, nodes.Pivot):
+        return True
+    if any(not isinstance(star.parent, nodes.Count) for star in found.find_all(nodes.Star)):
+        return True
+    if any(join.args.get("method") for join in found.find_all(nodes.Join)):  # NATURAL, POSITIONAL
+        return True
+    sources = {one.alias_or_name.lower() for one in found.find_all(nodes.Table, nodes.Subquery)}
+    return any(column.name.lower() in sources for column in found.find_all(nodes.Column))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -288,6 +289,21 @@ def test_tail_goes_on_with_the_rows_of_new_versions(table: str) -> None:
     out, error = ran.communicate()
     assert json.loads(out)["changes"]["rows_removed"] == 3
     assert (ran.returncode, error) == (0, b"")
+
+
+def test_following_ends_with_an_interrupt(table: str) -> None:
+    with process("tail", table, "-n", "1", "--follow") as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.readline()
+        ran.send_signal(signal.SIGINT)
+        assert ran.stderr.read() == b""
+    assert ran.returncode == 128 + signal.SIGINT
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pilum {pilum.__version__}\n"
 
 
 def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
