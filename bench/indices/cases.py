@@ -126,9 +126,17 @@ def _count(dataset: Any, filter: str) -> pa.Table:
     return pa.table({"count": [dataset.count_rows(filter=filter)]})
 
 
-def _top(make: Callable[[Any], Any]) -> Callable[[Any, Any], pa.Table]:
+def _top(make: Callable[[Any], Any], **more: Any) -> Callable[[Any, Any], pa.Table]:
     return lambda query, dataset: dataset.to_table(
-        full_text_query=make(query), columns=["id", "_score"], limit=10
+        full_text_query=make(query), columns=["id", "_score"], limit=10, **more
+    )
+
+
+def _must_and_should(query: Any) -> Any:
+    kinds = query.Occur.MUST, query.Occur.SHOULD
+    texts = "w64", "w5"
+    return query.BooleanQuery(
+        [(kind, query.MatchQuery(text, "text")) for kind, text in zip(kinds, texts, strict=True)]
     )
 
 
@@ -155,5 +163,14 @@ TEXT_QUERIES = (
         "text, phrase",
         _top(lambda query: query.PhraseQuery("w2 w5", "text")),
         words='"w2 w5"',
+    ),
+    Query("text, a word and another if present", _top(_must_and_should), words="+w64 w5"),
+    Query(
+        "text, 2 words, half of the rows",
+        _top(
+            lambda query: query.MatchQuery("w64 w1f4", "text"),
+            filter="id % 2 = 0",
+            prefilter=True,
+        ),
     ),
 )

@@ -28,8 +28,10 @@ from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
+from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
 from pilum.errors import CorruptFileError
+from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
 from pilum.kernels import Condition
@@ -37,6 +39,7 @@ from pilum.storage.base import run_plan
 
 __all__ = ["Leaf", "LeafFieldReader"]
 
+_FIRST_ROW = RowRanges.one(0, 1)
 _PAGE_BYTES = 8 * 1024 * 1024
 _NARROW_BYTES = 256
 
@@ -245,6 +248,7 @@ class LeafFieldReader(PagedFieldReader):
         self.joint_id = field.id if self.is_one_leaf else tuple(leaves)
         self.num_rows = num_rows
         self._bytes_per_row: float | None = None
+        self._known: dict[int, KnownPage | None] = {}
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
         self.cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
 
@@ -260,6 +264,25 @@ class LeafFieldReader(PagedFieldReader):
                 members = members_of(leaf, part.reader) if leaf.children else ()
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)
+
+    @cached_property
+    def page_cuts(self) -> list[int]:
+        """The rows at which a page begins, and the end, as numbers."""
+        found: list[int] = self.cuts.tolist()
+        return found
+
+    def known_page(self, number: int) -> KnownPage | None:
+        """Return the page that begins at a cut; None if few rows of it are not read by themselves.
+
+        Pages are kept, as everything is that is known of the file.
+        """
+        if number not in self._known:
+            page = None
+            if self.is_one_leaf and not self.has_members and self.columns[0][0].elements == 1:
+                [(column, source)] = self.columns
+                page = known_page(column.read(self.page_cuts[number], _FIRST_ROW, source))
+            self._known[number] = page
+        return self._known[number]
 
     @property
     def has_masks(self) -> bool:

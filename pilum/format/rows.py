@@ -69,7 +69,7 @@ class RowRanges:
         if len(rows) == 0:
             return cls(np.empty((0, 2), dtype=np.int64))
         if len(rows) <= _FEW_ROWS:  # where the cost of NumPy's calls would dominate
-            return cls._of_few(rows.tolist())
+            return cls.of_few(rows.tolist())
         [cuts] = (rows[1:] - rows[:-1] != 1).nonzero()
         bounds = np.empty((len(cuts) + 1, 2), dtype=np.int64)
         bounds[0, 0], bounds[1:, 0] = rows[0], rows[1:][cuts]
@@ -78,7 +78,8 @@ class RowRanges:
         return cls(bounds)
 
     @classmethod
-    def _of_few(cls, rows: list[int]) -> RowRanges:
+    def of_few(cls, rows: list[int]) -> RowRanges:
+        """Build ranges from a few sorted, distinct rows, at least one."""
         first, stop = rows[0], rows[0] + 1
         bounds: list[int] = []
         for row in rows[1:]:

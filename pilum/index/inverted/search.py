@@ -11,6 +11,7 @@ Source: docs/format/indices.md, "INVERTED".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -66,9 +67,7 @@ def _hits(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | None
     if isinstance(query, CombinedFieldsQuery):
         return combined_fields(columns, query)
     if isinstance(query, MultiMatchQuery):
-        # A row among the best k is among the best k of the column that gives its score.
-        found = [_hits(columns, match, k).best(k) for match in query.matches()]
-        return Hits.joined(found).greatest()
+        return _greatest(columns, query, k)
     names = query.columns_of()
     if len(names) == 1 and not _has_several_columns(query):
         return _search_column(columns[names[0]], names[0], query, k)
@@ -80,6 +79,22 @@ def _hits(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | None
         factor = np.float32(query.negative_boost)
         return positive.plus(negative, -factor)
     raise InvalidInputError(f"not a full-text query: {query!r}")
+
+
+def _greatest(columns: Mapping[str, TextColumn], query: MultiMatchQuery, k: int | None) -> Hits:
+    """Return each row with its greatest score of a column.
+
+    A row among the best k is among the best k of the column that gives its score. What does not
+    reach the k-th best score of the columns before it is left out.
+    """
+    found, floor = Hits.joined([]), np.float32(-np.inf)
+    for match in query.matches():
+        column = columns[match.column]
+        more = _search_column(column, match.column, match, k, float(floor))
+        found = Hits.joined([found, more]).greatest() if len(found) else more.greatest()
+        if k is not None and len(found) >= k > 0:
+            floor = np.nextafter(np.partition(found.scores, -k)[-k], np.float32(-np.inf))
+    return found
 
 
 def _boolean(columns: Mapping[str, TextColumn], query: BooleanQuery) -> Hits:
@@ -105,10 +120,16 @@ def _boolean(columns: Mapping[str, TextColumn], query: BooleanQuery) -> Hits:
     return result
 
 
-def _search_column(column: TextColumn, name: str, query: FullTextQuery, k: int | None) -> Hits:
-    """Search one column with the kernels."""
+def _search_column(
+    column: TextColumn,
+    name: str,
+    query: FullTextQuery,
+    k: int | None,
+    floor: float = -math.inf,
+) -> Hits:
+    """Search one column with the kernels, for scores above a floor if only `k` are needed."""
     found: list[Hits] = []
-    floor, least = -np.inf, None
+    least = None
     for scope, parts in column.scopes:
         clauses = _Clauses(column, name, scope)
         for part in parts:
@@ -122,7 +143,7 @@ def _search_column(column: TextColumn, name: str, query: FullTextQuery, k: int |
             if k is not None and len(parts) + len(column.parts) > 1:
                 own = scores if least is None else np.concatenate([least, scores])
                 least = -np.sort(-own)[:k]
-                floor = float(least[-1]) if len(least) == k else -np.inf
+                floor = max(floor, float(least[-1])) if len(least) == k else floor
     return Hits.joined(found)
 
 

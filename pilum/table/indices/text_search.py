@@ -134,7 +134,10 @@ def _has_elements(snapshot: Snapshot, path: str, *, needs_positions: bool) -> bo
 
 
 def _column(hits: Hits, name: str) -> pa.Array:
-    return pa.array(hits.scores) if name == SCORE else _elements(hits)
+    if name != SCORE:
+        return _elements(hits)
+    scores = np.ascontiguousarray(hits.scores)
+    return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
 
 
 def _elements(hits: Hits) -> pa.Array:

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays import has_dictionaries, join_arrays, taken
-from pilum.blocks import NUMBERS, fixed_bytes, integers
+from pilum.arrays import join_arrays
 from pilum.container.segments import FieldReader, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
@@ -26,6 +25,7 @@ from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import MetaColumns, ReadColumns
+from pilum.table.read.few_rows import FEW_ROWS, few_rows, reordered
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
@@ -129,7 +129,14 @@ def take_addresses(
     InvalidInputError is raised if a fragment or row does not exist; the rest is as `take`.
     """
     places = np.asarray(addresses, dtype=np.uint64)
-    return _take(snapshot, places[are_present(snapshot, places)], columns, _finder(snapshot))
+    if snapshot.manifest.fragments.have_deletions:
+        places = places[are_present(snapshot, places)]
+    find = _finder(snapshot)
+    if len(places) <= FEW_ROWS and not snapshot.store.is_remote:
+        found = few_rows(snapshot, places, _columns(snapshot, columns))
+        if found is not None:
+            return found
+    return _take(snapshot, places, columns, find)
 
 
 def take_row_ids(
@@ -206,7 +213,7 @@ def _take(
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else _sorted(places)
     table = read_parts(snapshot, _by_fragment(snapshot, distinct, find), wanted)
-    return table if back is None else _reordered(table, back)
+    return table if back is None else reordered(table, back)
 
 
 def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -218,26 +225,6 @@ def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     return found, back
-
-
-def _reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
-    places = integers(order)
-    columns = [
-        _picked(column.chunk(0), order)
-        if column.num_chunks == 1 and column.type.id in NUMBERS and not column.null_count
-        else taken(join_arrays(column.chunks, f"column {name!r}"), places)
-        if column.num_chunks > 1 and has_dictionaries(column.type)
-        else taken(column, places)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _picked(numbers: pa.Array, order: NDArray[np.int64]) -> pa.Array:
-    """Return the numbers at some places; for few of them several times as fast as Arrow."""
-    values = fixed_bytes(numbers).view(f"u{numbers.type.bit_width // 8}")[order]
-    buffers = [None, pa.py_buffer(values)]
-    return pa.Array.from_buffers(numbers.type, len(values), buffers, 0)
 
 
 def _columns(snapshot: Snapshot, columns: Iterable[str] | None) -> ReadColumns:

@@ -1,0 +1,105 @@
+"""Few rows of mini-block pages whose chunks are known.
+
+    PageRead ──▶ KnownPage, kept with the page        rows of known pages ──▶ one kernel call
+
+The same as `read_picked` of `mini_block`, without the steps that do not depend on the rows. The
+unusual is left to that function, and so are errors, which it locates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.cache import CacheSlot
+from pilum.encodings.base import Decoded, Layer, PageRead
+from pilum.encodings.structural.mini_block import MiniBlockLayout
+from pilum.storage.base import Ranges, Source
+
+__all__ = ["KnownPage", "known_page", "read_known"]
+
+
+class KnownPage(NamedTuple):
+    """A page of which some rows can be read.
+
+    Attributes:
+        layout: Its layout, without a dictionary.
+        place: What the kernel needs to know of it: chunks, buffers, items and rows.
+        lookup: The place of the table of its chunks.
+        source: Its file.
+        form: A value that pages share whose rows can become one array.
+    """
+
+    layout: MiniBlockLayout
+    place: tuple[Any, ...]
+    lookup: CacheSlot
+    source: Source
+    form: Hashable
+
+
+def known_page(page: PageRead) -> KnownPage | None:
+    """Return the page of a read of some of its rows; None if its rows are not read this way."""
+    layout, stored = page.layout, page.stored
+    if not isinstance(layout, MiniBlockLayout) or layout.dictionary is not None:
+        return None
+    if page.lookup is None or page.memory is not None:
+        return None
+    place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
+    return KnownPage(layout, place, page.lookup, page.source, layout.form)
+
+
+def read_known(
+    pages: Sequence[tuple[KnownPage, NDArray[np.int64]]], groups: Sequence[Sequence[int]]
+) -> list[Decoded] | None:
+    """Read rows of pages of local files.
+
+    Args:
+        pages: Pages with the ranges of rows to read, int64, shape (n, 2); those of one file are
+            adjacent.
+        groups: The places of the pages whose rows become one array each; they have one form.
+
+    Returns:
+        The rows of each group; None if the chunks of a page are not known yet.
+
+    Raises:
+        CorruptFileError: If a page is damaged.
+    """
+    wanted = []
+    for page, bounds in pages:
+        lookup = page.lookup.get()
+        if lookup is None:
+            return None
+        wanted.append((*page.place, lookup.chunks, bounds, None))
+    reads = kernels.PageReads(wanted)
+    data, starts = _fetch(reads, [page.source for page, _ in pages])
+    found = reads.decode(data, starts, groups)
+    return [
+        Decoded(pages[group[0]][0].layout.values, buffers, count, [*map(Layer._make, layers)], None)
+        for group, (buffers, count, layers) in zip(groups, found, strict=True)
+    ]
+
+
+def _fetch(
+    reads: kernels.PageReads, sources: Sequence[Source]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of all chunks, and where each begins."""
+    offsets, sizes = reads.ranges()
+    ends = reads.ends
+    if all(source is sources[0] for source in sources):
+        fetched = sources[0].read(Ranges(offsets, sizes))
+        return fetched.data, fetched.starts
+    data, starts, first, end = [], [], 0, 0
+    for _, run in groupby(range(len(sources)), lambda place: id(sources[place])):
+        places = list(run)
+        last = ends[places[-1]]
+        fetched = sources[places[0]].read(Ranges(offsets[first:last], sizes[first:last]))
+        data.append(fetched.data)
+        starts.append(fetched.starts + end)
+        end += len(fetched.data)
+        first = last
+    return np.concatenate(data), np.concatenate(starts)

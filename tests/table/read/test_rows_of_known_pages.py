@@ -1,0 +1,103 @@
+"""Few rows of large files are read with few steps: the same rows as in any other way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pilum
+from pilum.errors import CorruptFileError
+from pilum.format.rows import addresses_of_rows
+from pilum.table.read.few_rows import FEW_ROWS, few_rows
+from pilum.table.read.take import _columns, take_addresses
+
+SIZE = 60_000
+COLUMNS = ["id", "small", "text", "flag", "when", "list", "word", "half"]
+
+
+def rows() -> pa.Table:
+    """Return columns of several types, some with nulls, some in no form for this way."""
+    random = np.random.default_rng(3)
+    holes = random.random(SIZE) < 0.2
+    return pa.table(
+        {
+            "id": random.permutation(SIZE),
+            "small": pa.array(random.integers(0, 100, SIZE).astype(np.int16), mask=holes),
+            "text": [f"{'long ' * (row % 5)}text {row * 7919 % SIZE}" for row in range(SIZE)],
+            "flag": pa.array(random.random(SIZE) < 0.5, mask=holes),
+            "when": pa.array(random.integers(0, 2**40, SIZE), pa.timestamp("us")),
+            "list": [[row, row + 1] for row in range(SIZE)],
+            "word": [f"word {row % 7}" for row in range(SIZE)],
+            "half": random.random(SIZE).astype(np.float16),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """Return the rows."""
+    return rows()
+
+
+@pytest.fixture(scope="module")
+def dataset(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
+    """Return three fragments; the second part of the columns is in files of their own."""
+    path = str(tmp_path_factory.mktemp("known") / "t")
+    made = pilum.write_dataset(table.select(COLUMNS[:4]), path, max_rows_per_file=SIZE // 3)
+    more = iter(table.select(COLUMNS[4:]).to_batches(max_chunksize=SIZE // 3))
+    made.add_columns(lambda batch: next(more), read_columns=["id"], batch_size=SIZE // 3)
+    found = pilum.dataset(path, session=pilum.Session())
+    found.take(list(range(0, SIZE, 999)))  # so that the chunks of pages are known
+    return found
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=FEW_ROWS),
+    st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
+)
+def test_rows_are_those_of_the_table(
+    dataset: pilum.LanceDataset, table: pa.Table, places: list[int], names: list[str]
+) -> None:
+    wanted = np.array(places)
+    addresses = addresses_of_rows(wanted // (SIZE // 3), wanted % (SIZE // 3))
+    expected = table.select(names).take(pa.array(places))
+    assert take_addresses(dataset.snapshot, addresses, names).equals(expected)
+    own = [name for name in names if name not in {"list", "word"}]
+    if own:
+        found = few_rows(dataset.snapshot, addresses, _columns(dataset.snapshot, own))
+        assert found is not None
+        assert found.equals(expected.select(own))
+
+
+def test_other_columns_are_read_another_way(dataset: pilum.LanceDataset) -> None:
+    snapshot, addresses = dataset.snapshot, np.array([5, 1], np.uint64)
+    for names in (["list"], ["word"], ["id", "_rowid"], ["_rowaddr"]):
+        assert few_rows(snapshot, addresses, _columns(snapshot, names)) is None
+    for missing in (SIZE, 9 << 32):
+        wrong = np.array([1, missing], np.uint64)
+        assert few_rows(snapshot, wrong, _columns(snapshot, ["id"])) is None
+    fresh = pilum.dataset(dataset.uri, session=pilum.Session()).snapshot
+    assert few_rows(fresh, addresses, _columns(fresh, ["id"])) is None  # chunks are not known yet
+    take_addresses(fresh, addresses, ["id"])
+    assert few_rows(fresh, addresses, _columns(fresh, ["id"])) is not None
+
+
+def test_damage_is_located(table: pa.Table, tmp_path: Path) -> None:
+    made = pilum.write_dataset(table.select(["text"]), str(tmp_path / "t"))
+    found = pilum.dataset(made.uri, session=pilum.Session())
+    found.take([0, 9], columns=["text"])
+    [file] = (tmp_path / "t" / "data").iterdir()
+    data = bytearray(file.read_bytes())
+    data[: len(data) // 2] = b"\xff" * (len(data) // 2)
+    with file.open("r+b") as open_file:
+        open_file.write(data)
+    places = np.array([0, 9], np.uint64)
+    assert few_rows(found.snapshot, places, _columns(found.snapshot, ["text"])) is None
+    with pytest.raises(CorruptFileError, match="column 0"):
+        take_addresses(found.snapshot, places, ["text"])
