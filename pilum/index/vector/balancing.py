@@ -5,8 +5,8 @@
     new centroids        A       C1 C2 C3 C4
 
 An index is balanced when new rows are added and a partition has more than four times the rows that
-it should have. Partitions of other indices are kept, however small they are: a small one costs a
-search next to nothing.
+it should have. Rows with equal vectors do not count, as no centroids divide them. Partitions of
+other indices are kept, however small they are: a small one costs a search next to nothing.
 """
 
 from __future__ import annotations
@@ -33,31 +33,49 @@ _SPLIT_FROM = 2
 _DISSOLVED_BELOW = 0.25
 """When an index is balanced, partitions are split and dissolved from these shares on."""
 
+_SAMPLED_ROWS = 4096
+"""So many rows of a partition are looked at to find equal ones."""
+
 _FEWEST_ROWS = 8
 """A part of a partition needs so many rows of the sample."""
 
 
 def has_outgrown(segments: Sequence[VectorIndex], num_new_rows: int, partition_size: int) -> bool:
-    """Return whether a partition will have far more rows than it should have.
+    """Return whether a partition will have far more rows than it should have, and can be split.
 
     Args:
         segments: The segments of an index. New rows are assumed to be distributed as those of the
             segments with the centroids of the last one.
         num_new_rows: Number of rows to add.
         partition_size: Rows that a partition should have.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
     """
     centroids = segments[-1].model.centroids
-    sizes = np.zeros(len(centroids), np.int64)
-    for one in segments:
-        if np.array_equal(one.model.centroids, centroids):
-            sizes += one.partitions.lengths
-        else:
-            num_new_rows += one.num_rows
+    alike = [one for one in segments if np.array_equal(one.model.centroids, centroids)]
+    sizes = sum((one.partitions.lengths for one in alike), np.zeros(len(centroids), np.int64))
     num_rows = int(sizes.sum())
     if not num_rows:
         return False
-    most = int(sizes.max()) * (1 + num_new_rows / num_rows)
-    return most > _TOO_MANY * partition_size
+    num_added = num_new_rows + sum(one.num_rows for one in segments) - num_rows
+    expected = sizes * (1 + num_added / num_rows)
+    limit = _TOO_MANY * partition_size
+    return any(
+        expected[number] * (1 - _share_of_equal(alike, number, int(sizes[number]))) > limit
+        for number in np.flatnonzero(expected > limit).tolist()
+    )
+
+
+def _share_of_equal(segments: Sequence[VectorIndex], number: int, size: int) -> float:
+    """Return the share of the most frequent code among the rows of a partition, by a sample."""
+    step = -(-size // _SAMPLED_ROWS)
+    column = segments[0].quantizer.fields[0].name
+    codes = [one.read(number)[1][column] for one in segments if one.partitions.lengths[number]]
+    sample = np.ascontiguousarray(np.concatenate([own[::step] for own in codes]))
+    rows = sample.view(np.dtype((np.void, sample.itemsize * sample.shape[1])))
+    _, counts = np.unique(rows, return_counts=True)
+    return float(counts.max() / len(sample))
 
 
 def balanced_centroids(index: VectorIndex, rows: IndexRows, parameters: VectorParameters) -> Matrix:

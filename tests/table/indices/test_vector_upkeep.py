@@ -287,6 +287,27 @@ def test_small_partitions_are_dissolved_when_others_are_split(tmp_path: Path) ->
     life.check()
 
 
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ"])
+def test_equal_vectors_are_not_split_again_and_again(tmp_path: Path, kind: str) -> None:
+    def rows(equal: int, different: int) -> pa.Table:
+        vectors = np.ones((equal + different, 16), np.float32)
+        vectors[equal:] = RANDOM.normal(0, 9, size=(different, 16))
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), 16)
+        return pa.table({"v": column})
+
+    dataset = pilum.write_dataset(rows(2000, 400), tmp_path / "t")
+    more: Any = {"num_sub_vectors": 4} if kind == "IVF_PQ" else {}
+    dataset.create_index("v", kind, num_partitions=4, target_partition_size=100, **more)
+    for equal, different in ((20, 4), (20, 4), (0, 4000), (1, 1)):
+        dataset = pilum.write_dataset(rows(equal, different), tmp_path / "t", mode="append")
+        dataset.optimize.optimize_indices()
+        [segment] = dataset.stats.index_stats("v_idx")["indices"]
+        lengths = [one["size"] for one in segment["partitions"]]
+        assert max(lengths) >= 2000
+        assert len(lengths) == 4 or equal < 20
+    assert len(lengths) > 4
+
+
 def sizes(life: Life) -> list[int]:
     """Returns the numbers of rows of the partitions of the first segment."""
     first = life.dataset.stats.index_stats("v_idx")["indices"][0]
