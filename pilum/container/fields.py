@@ -61,6 +61,7 @@ class LeafSegment(Segment):
     """Some rows of a field that lie within one page of each leaf."""
 
     field: LeafFieldReader
+    kept: pa.BooleanArray | None = None
 
     @classmethod
     def read_all(cls, segments: Sequence[LeafSegment]) -> list[pa.Array]:
@@ -101,14 +102,34 @@ class LeafSegment(Segment):
         for number, own in runs:
             segments = [columns[number][place] for place in own]
             rows = [next(decoded) for _ in reads[number][own[0]]]
-            num_rows = sum(segment.rows.num_rows for segment in segments)
+            num_rows = sum(segment.num_rows for segment in segments)
             found[number].append(segments[0].build(rows, num_rows))
         return found
 
     def _reads(self) -> list[PageRead]:
         """Return a read of each leaf."""
         start, rows = self.start, self.rows
-        return [column.read(start, rows, source) for column, source in self.field.columns]
+        reads = [column.read(start, rows, source) for column, source in self.field.columns]
+        if self.kept is not None:
+            bitmap = np.frombuffer(self.kept.buffers()[1], np.uint8)
+            for read in reads:
+                read.kept = bitmap, self.kept.offset
+        return reads
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to return."""
+        return self.rows.num_rows if self.kept is None else int(self.kept.true_count)
+
+    def keep(self, kept: pa.BooleanArray) -> bool:
+        """Restrict the segment to some rows, if all its pages decode single rows."""
+        columns = self.field.columns
+        if not columns or any(column.elements > 1 for column, _ in columns):
+            return False
+        if not all(read.layout.keeps_rows for read in self._reads()):
+            return False
+        self.kept = kept
+        return True
 
     def mask(self, condition: Condition) -> NDArray[np.uint8] | None:
         """Test the rows without decoding them; see `Segment.mask`."""
@@ -192,9 +213,9 @@ def _read_groups(
         first = segments[group[0]]
         rows = [next(decoded) for _ in reads[group[0]]]
         if len(group) == 1:
-            arrays[group[0]] = first.build(rows, first.rows.num_rows)
+            arrays[group[0]] = first.build(rows, first.num_rows)
             continue
-        counts = [segments[place].rows.num_rows for place in group]
+        counts = [segments[place].num_rows for place in group]
         whole, start = first.build(rows, sum(counts)), 0
         for place, count in zip(group, counts, strict=True):
             arrays[place] = from_zero(whole.slice(start, count))

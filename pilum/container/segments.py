@@ -114,6 +114,16 @@ class Segment(ABC):
         """Read the rows."""
         return read_segments([self])[0]
 
+    def keep(self, kept: pa.BooleanArray) -> bool:
+        """Restrict the segment to the rows for which `kept` is true.
+
+        Returns:
+            Whether only these rows will be decoded. If not, the segment is unchanged: its rows have
+            to be filtered after they were read.
+        """
+        del kept
+        return False
+
     def mask(self, condition: Condition) -> NDArray[np.uint8] | None:
         """Test the rows without decoding them: a bitmap with a bit per row, or None.
 

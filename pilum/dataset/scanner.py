@@ -2,7 +2,7 @@
 
 Projection: twice
   Sort: a, limit 3
-    Scan: memory://t, version 2, columns a, filter (a > 1), 2 of 2 fragments, 5 rows
+    Scan: memory://t, version 2, columns a, filter on a (on pages: a), 2 of 2 fragments, 5 rows
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -37,6 +37,9 @@ from pilum.table.read.ordering import ordered
 from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_table
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import batches, of_bytes, of_rows
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
@@ -484,12 +487,29 @@ def _steps(snapshot: Snapshot, options: ScanOptions, wanted: Scan) -> Iterator[s
         yield from wanted.search.steps(snapshot, options, wanted.indices)
     manifest, fragments = snapshot.manifest, _fragments(snapshot, options)
     names = ", ".join(wanted.read_schema(snapshot, options).names)
-    filter = "" if options.filter is None else f", filter on {', '.join(options.filter.columns)}"
+    filter = "" if options.filter is None else _filter(snapshot, options.filter)
     yield (
         f"Scan: {snapshot.store.uri}, version {manifest.version}, columns {names}{filter}"
         f"{'' if order else _window(options)}, {len(fragments)} of {len(manifest.fragments)} "
         f"fragments, {sum(one.num_rows for one in fragments)} rows"
     )
+
+
+def _filter(snapshot: Snapshot, filter: BoundFilter) -> str:
+    """Return the columns of a filter, and which conditions are tested on pages or by Arrow."""
+    from pilum.table.read.masks import Masks
+
+    masks = Masks.of(snapshot, filter, ())
+    rest = filter if masks is None else masks.rest
+    parts = [
+        f"{place}: {', '.join(names)}"
+        for place, names in (
+            ("on pages", masks.names if masks else ()),
+            ("by Arrow", rest.columns if rest else ()),
+        )
+        if names
+    ]
+    return f", filter on {', '.join(filter.columns)} ({'; '.join(parts)})"
 
 
 def _searches(

@@ -202,7 +202,13 @@ class StoredPage:
 
 
 class Layout(ABC):
-    """The parsed description of pages; immutable, as pages share it."""
+    """The parsed description of pages; immutable, as pages share it.
+
+    Attributes:
+        keeps_rows: Whether `read` decodes only the rows that `PageRead.kept` selects.
+    """
+
+    keeps_rows: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, page: PageRead) -> Plan[Decoded]:
@@ -245,11 +251,14 @@ class PageRead:
         number: Number of the page in the column.
         is_whole: Whether all rows are selected.
         memory: The bytes of the file if they are in memory.
+        kept: Bitmap of the rows to return among the selected ones, and the number of its first bit;
+            None for all. Only for layouts that keep rows.
     """
 
     __slots__ = (
         "column",
         "is_whole",
+        "kept",
         "layout",
         "lookup",
         "memory",
@@ -278,6 +287,7 @@ class PageRead:
         self.lookup = lookup
         self.is_whole = rows.covers(stored.num_rows)
         self.memory = source.data if isinstance(source, MemorySource) else None
+        self.kept: tuple[NDArray[np.uint8], int] | None = None
 
     def with_layout(self, layout: Layout) -> PageRead:
         """Return a read of the same rows from a page within this one."""

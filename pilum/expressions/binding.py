@@ -23,12 +23,14 @@ from pilum.expressions.coerce import (
     Typed,
     align,
     cast_to,
+    compared_integers,
     in_set,
     list_operands,
     operands,
     parse_temporal,
     scalar,
 )
+from pilum.expressions.compare import MIRRORED
 from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
 from pilum.expressions.functions import ALIASES, FUNCTIONS, Kind
@@ -332,8 +334,14 @@ class _Binder:
             value = _plain_value(node.right.value, column.type)
             if value is not None:
                 return Typed(Compare(node.operator, column.node, Constant(value)), _BOOLEAN)
-        left, right = self._aligned(node.left, node.right)
-        return Typed(Compare(node.operator, left, right), pa.bool_())
+        left, right = self.bind(node.left), self.bind(node.right)
+        exact = compared_integers(node.operator, left, right.node)
+        if exact is None:
+            exact = compared_integers(MIRRORED[node.operator], right, left.node)
+        if exact is None:
+            one, other = _meet(left, right)
+            exact = Compare(node.operator, one.node, other.node)
+        return Typed(exact, pa.bool_())
 
     def _distinct(self, node: Distinct) -> Typed:
         left, right = self._aligned(node.left, node.right)

@@ -2,8 +2,9 @@
 
 i32 = 1.0      1            int32         ts >= date '2020-01-01'    2020-01-01 00:00
 f32 = 0.1      nearest      float         dec = 1.5                  1.50
-i8 < 1000      the column becomes an int64
-i32 < 1.5      cannot       -> both as double (`pilum.expressions.types.common_type`)
+i8 + i32       the int8 becomes an int32
+i32 < 1.5      i32 <= 1     i8 = 1000: no value
+f32 < dec      both as double (`pilum.expressions.types.common_type`)
 dec + 1        both stay decimals, with the digits that they need
 """
 
@@ -22,7 +23,16 @@ import pyarrow.types as pt
 from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
 from pilum.expressions.lists import is_list, list_scalar
-from pilum.expressions.nodes import Cast, Column, Constant, Expression, InSet, LiteralValue
+from pilum.expressions.nodes import (
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    InSet,
+    LiteralValue,
+    Not,
+)
 from pilum.expressions.types import (
     array_of,
     as_decimal,
@@ -39,6 +49,7 @@ __all__ = [
     "align",
     "at_zone",
     "cast_to",
+    "compared_integers",
     "fit",
     "in_set",
     "list_operands",
@@ -247,6 +258,34 @@ def _own_decimal(side: Typed) -> Typed:
         return Typed(Constant(value), value.type)
     arrow = as_decimal(side.type)
     return Typed(cast_to(side, arrow), arrow)
+
+
+def compared_integers(operator: str, side: Typed, constant: Expression) -> Expression | None:
+    """Compare integers with a number that their type cannot hold, such as 1.5.
+
+    Returns:
+        A comparison with an integer, or a test that no or every value passes, and null for null;
+        None for other operands.
+    """
+    if not (isinstance(constant, Constant) and pt.is_integer(side.type)):
+        return None
+    value, arrow = constant.value, side.type
+    if isinstance(side.node, Constant) or not is_number(value.type) or not value.is_valid:
+        return None
+    number = value.as_py()
+    if not math.isfinite(number) or fit(value, arrow) is not None:
+        return None
+    floor, is_signed = math.floor(number), pt.is_signed_integer(arrow)
+    most = 2 ** (arrow.bit_width - is_signed) - 1
+    least = -most - 1 if is_signed else 0
+    nothing = InSet(side.node, array_of([], arrow), has_null=False)
+    if operator in {"=", "<>"}:
+        return nothing if operator == "=" else Not(nothing)
+    is_less = operator in {"<", "<="}
+    if least <= floor < most:
+        bound = Constant(scalar_of(floor, arrow))
+        return Compare("<=" if is_less else ">", side.node, bound)
+    return nothing if is_less == (floor < least) else Not(nothing)
 
 
 def list_operands(lists: Typed, other: Typed) -> list[Typed]:

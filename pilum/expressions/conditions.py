@@ -7,6 +7,10 @@
              b in {numbers other than 3}
     rest     a + b = 7
 
+What cannot be split may still imply a set, for which rows are tested before the rest:
+
+    a = 1 AND f(s) OR a = 2    implies    a in {1, 2}
+
 A condition on one column is a set of values, to which null may belong. A filter keeps the rows for
 which it is true, so two sets are built: the values for which a node is true, and, below NOT, those
 for which it is false. With null, most nodes are neither. AND, OR and NOT of conditions on one
@@ -15,7 +19,7 @@ column become one set; those of several columns become a tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -80,18 +84,30 @@ Mask: TypeAlias = ColumnMask | AllOf | AnyOf
 """Which rows match, by conditions on single columns."""
 
 
-def split_filter(node: Expression) -> tuple[Mask | None, Expression | None]:
+Path: TypeAlias = tuple[str, ...]
+"""The name of a column, then of each member below it."""
+
+
+def split_filter(
+    node: Expression, without: Collection[Path] = ()
+) -> tuple[Mask | None, Expression | None]:
     """Return what pages can answer of a bound filter, and the rest; None for nothing.
 
     A row matches if both are true.
+
+    Args:
+        node: The filter.
+        without: Columns that have no pages, or nested ones.
     """
     terms = node.operands if isinstance(node, And) else (node,)
     masks, rest = [], []
+    splitter = _Splitter(without) if without else _EXACT
     for term in terms:
-        mask = _mask(term, truth=True)
+        mask = splitter.mask(term, truth=True)
         if mask is None:
             rest.append(term)
-        else:
+            mask = _Splitter(without, is_wider=True).mask(term, truth=True)
+        if mask is not None:
             masks.append(mask)
     together = _combined(masks, is_all=True) if masks else None
     if not rest:
@@ -108,23 +124,41 @@ def column_masks(mask: Mask) -> Iterable[ColumnMask]:
         yield from column_masks(part)
 
 
-def _mask(node: Expression, *, truth: bool) -> Mask | None:
-    """Return the rows for which a node is true, or false; None if pages cannot answer that."""
-    match node:
-        case And(operands=operands) | Or(operands=operands):
-            parts = [_mask(operand, truth=truth) for operand in operands]
-            known = [part for part in parts if part is not None]
-            if len(known) < len(parts):
-                return None
-            return _combined(known, is_all=isinstance(node, And) == truth)
-        case Not(operand=operand):
-            return _mask(operand, truth=not truth)
-        case IsTruth(operand=operand, truth=wanted):
-            inner = _mask(operand, truth=wanted)
-            if truth or not isinstance(inner, ColumnMask):
-                return inner if truth else None
-            return ColumnMask(inner.path, ~inner.condition, Not(node), inner.is_hard)
-    return _leaf(node, truth=truth)
+@dataclass(frozen=True, slots=True)
+class _Splitter:
+    """Finds what pages can answer.
+
+    Attributes:
+        without: Columns that have no pages, or nested ones.
+        is_wider: Whether further rows may be returned, where pages can answer only some conditions.
+    """
+
+    without: Collection[Path]
+    is_wider: bool = False
+
+    def mask(self, node: Expression, *, truth: bool) -> Mask | None:
+        """Return the rows for which a node is true, or false; None if pages cannot answer that."""
+        match node:
+            case And(operands=operands) | Or(operands=operands):
+                parts = [self.mask(operand, truth=truth) for operand in operands]
+                known = [part for part in parts if part is not None]
+                is_all = isinstance(node, And) == truth
+                is_known = len(known) == len(parts) or (self.is_wider and is_all and known)
+                return _combined(known, is_all=is_all) if is_known else None
+            case Not(operand=operand):
+                return self.mask(operand, truth=not truth)
+            case IsTruth(operand=operand, truth=wanted):
+                if truth:
+                    return self.mask(operand, truth=wanted)
+                inner = _Splitter(self.without).mask(operand, truth=wanted)
+                if not isinstance(inner, ColumnMask):
+                    return None
+                return ColumnMask(inner.path, ~inner.condition, Not(node), inner.is_hard)
+        leaf = _leaf(node, truth=truth)
+        return None if leaf is None or leaf.path in self.without else leaf
+
+
+_EXACT = _Splitter(())
 
 
 def _combined(masks: list[Mask], *, is_all: bool) -> Mask:
@@ -187,10 +221,12 @@ def _sets(node: Expression) -> _Sets | None:
         case InSet(operand=Column(path=path), values=values, has_null=has_null):
             found = _of_values(path, values.type, _among(values))
             return (*found[:3], _NOTHING) if found and has_null else found
-        case Like(operand=Column(path=path), pattern=Constant(value=value), ignore_case=False):
+        case Like(operand=Column(path=path), pattern=Constant(value=value), ignore_case=ignored):
             if not value.is_valid:
                 return path, True, _NOTHING, _NOTHING
-            return _of_values(path, value.type, _like(value.as_py()))
+            pattern = value.as_py()
+            like = _like_ignoring_case(pattern) if ignored else _like(pattern)
+            return _of_values(path, value.type, like)
         case Call(name=name, arguments=(Column(path=path), Constant(value=value))):
             if name in _AROUND and value.is_valid and _is_bytes(value.type):
                 return _of_values(path, value.type, _AROUND[name](_raw(value)))
@@ -305,14 +341,27 @@ def _among(values: pa.Array) -> Condition | None:
     return Condition.numbers_among(order, values.type.bit_width, _bytes_of(values))
 
 
-def _like(pattern: str) -> Condition | None:
-    """Return the texts that match a pattern without `_`."""
+def _like(pattern: str) -> Condition:
+    """Return the texts that match a pattern."""
     parts = like_parts(pattern)
     if Wildcard.ONE in parts:
-        return None
+        return Condition.texts_matching(_numbered(parts), False)
     texts = [part.encode() for part in parts if isinstance(part, str)]
     if Wildcard.ANY not in parts:
         return Condition.texts_among(texts or [b""])
     prefix = texts.pop(0) if isinstance(parts[0], str) else b""
     suffix = texts.pop() if isinstance(parts[-1], str) else b""
     return Condition.texts_like(prefix, texts, suffix)
+
+
+def _like_ignoring_case(pattern: str) -> Condition | None:
+    """Return the texts that match a pattern, whatever the case; None if it is not ASCII."""
+    if not pattern.isascii():
+        return None
+    return Condition.texts_matching(_numbered(like_parts(pattern)), True)
+
+
+def _numbered(parts: Iterable[str | Wildcard]) -> list[tuple[str, int | None]]:
+    """Return parts of a pattern with the number of characters of a wildcard, 0 for any."""
+    counts = {Wildcard.ONE: 1, Wildcard.ANY: 0}
+    return [("", counts[part]) if isinstance(part, Wildcard) else (part, None) for part in parts]

@@ -149,7 +149,7 @@ def test_plans_are_told_step_by_step(dataset: pilum.LanceDataset) -> None:
     assert projection == "Projection: b"
     assert order == "  Sort: a, limit 2"
     assert scan.startswith("    Scan: ")
-    assert "columns a, filter on t, 2 of 2 fragments, 5 rows" in scan
+    assert "columns a, filter on t (on pages: t), 2 of 2 fragments, 5 rows" in scan
     assert scanner.explain_plan(verbose=True).count("      File: ") == 2
     head, *steps = scanner.analyze_plan().splitlines()
     assert head.startswith("Analyzed: rows=2, batches=1, elapsed=")

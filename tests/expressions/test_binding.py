@@ -178,6 +178,12 @@ def test_constants_after_a_column_are_those_before_it(width: int, is_signed: boo
         after, before = bind(f"c < {number}", schema), bind(f"{number} > c", schema)
         assert isinstance(after, SqlFilter)
         assert isinstance(before, SqlFilter)
+        if not limits.min <= number <= limits.max:
+            every = pa.record_batch({"c": pa.array([limits.min, limits.max, None], name)})
+            is_less = number > limits.max
+            assert after.mask(every).to_pylist() == [is_less, is_less, False]
+            assert before.mask(every) == after.mask(every)
+            continue
         assert isinstance(after.node, Compare)
         assert isinstance(before.node, Compare)
         assert (after.node.left, after.node.right) == (before.node.right, before.node.left)

@@ -24,11 +24,26 @@ from pilum.expressions.conditions import (
     split_filter,
 )
 from pilum.expressions.filter import SqlFilter
+from pilum.expressions.nodes import And
 from pilum.kernels import Condition
 
 NEGATIVE_NAN = struct.unpack("<d", bytes.fromhex("000000000000f8ff"))[0]
 FLOATS = [NEGATIVE_NAN, -math.inf, -1.5, -0.0, 0.0, 0.5, 1.0, math.inf, math.nan]
-TEXTS = ["", "a", "ab", "aba", "abab", "b", "ba", "a%b", "\xe9", "b" * 70]
+TEXTS = [
+    "",
+    "a",
+    "ab",
+    "aba",
+    "abab",
+    "b",
+    "ba",
+    "a%b",
+    "\xe9",
+    "b" * 70,
+    "aK\n",
+    "A\u212a",
+    "\u017fB",
+]
 DAYS = [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(2020, 2, 29)]
 CENTS = [Decimal("-99999.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("0.07"), Decimal("12.30")]
 
@@ -49,6 +64,10 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 PATTERNS = ["", "%", "a", "a%", "%a", "%ab%", "a%b", "%a%b%", "%ba%ab%", "ab%ab", "%\xe9", "\\%"]
+PATTERNS += ["_", "a_", "_b%", "%_b", "a%_%b", "__", "%a_a%", "\\_%", "_%a_%"]
+FOLDED = [*PATTERNS, "aK%", "%k_", "_k", "%Sb", "AB%aB", "%A\\%B%"]
+BETWEEN = ["1.5", "-0.5", "-128.5", "254.75", "300", "-40000", "1e30", "-99999999999999999999.5"]
+"""Numbers that some type of integers cannot hold."""
 
 
 def literal(value: Any) -> str:
@@ -70,16 +89,18 @@ def conditions(draw: st.DrawFn, name: str, depth: int = 2) -> str:
     kinds = ["compare", "in", "null", *(["and", "or", "not", "truth"] if depth else [])]
     kinds += ["like"] if name in ("s", "ls") else ["bare"] if name == "b" else []
     values = st.sampled_from(VALUES[name][1]).map(literal)
+    compared = values | st.sampled_from(BETWEEN) if name[0] in "iu" else values
     match draw(st.sampled_from(kinds)):
         case "compare":
-            return f"{name} {draw(OPERATORS)} {draw(values)}"
+            return f"{name} {draw(OPERATORS)} {draw(compared)}"
         case "in":
             items = [*draw(st.lists(values, min_size=1, max_size=12)), *draw(st.sampled_from(NULL))]
             return f"{name} {draw(st.sampled_from(['', 'NOT ']))}IN ({', '.join(items)})"
         case "null":
             return f"{name} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
         case "like":
-            return f"{name} LIKE '{draw(st.sampled_from(PATTERNS))}'"
+            operator = draw(st.sampled_from(["LIKE", "NOT LIKE", "ILIKE"]))
+            return f"{name} {operator} '{draw(st.sampled_from(FOLDED))}'"
         case "bare":
             return name
         case "not":
@@ -166,6 +187,28 @@ def test_what_needs_several_columns_or_a_function_is_left() -> None:
     assert rest is not None
 
 
+def test_what_is_left_may_imply_sets() -> None:
+    mask, rest = split("(i8 = 1 AND upper(s) = 'B') OR NOT (i8 < 9 OR i8 + u8 = 3)")
+    assert isinstance(mask, ColumnMask)
+    expected = pa.array([1, 2, 9, 10], pa.int8())
+    assert contained(mask.condition, expected) == [True, False, True, True]
+    assert rest is not None
+    mask, rest = split("(i8 = 1 AND upper(s) = 'B') IS NOT TRUE")
+    assert mask is None
+    assert rest is not None
+
+
+def test_columns_without_pages_are_left() -> None:
+    bound = bind("i8 = 1 AND u8 = 2", pa.schema({"i8": pa.int8(), "u8": pa.uint8()}))
+    assert isinstance(bound, SqlFilter)
+    mask, rest = split_filter(bound.node, {("u8",)})
+    assert isinstance(mask, ColumnMask)
+    assert mask.path == ("i8",)
+    assert isinstance(bound.node, And)
+    assert rest == bound.node.operands[1]
+    assert split_filter(bound.node, {("u8",), ("i8",)}) == (None, bound.node)
+
+
 def test_a_choice_between_columns_is_a_tree() -> None:
     mask, rest = split("i8 = 1 AND f64 > 0 OR s LIKE 'a%'")
     assert rest is None
@@ -174,7 +217,7 @@ def test_a_choice_between_columns_is_a_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["s LIKE 'a_'", "s ILIKE 'a%'", "i8 = 1.5", "CAST(i8 AS text) = '1'", "i8 = u8", "true"]
+    "text", ["s ILIKE '\xe9%'", "CAST(i8 AS text) = '1'", "i8 = u8", "true", "i8 + 1 = 1.5"]
 )
 def test_other_conditions_have_no_set(text: str) -> None:
     mask, rest = split(text)

@@ -146,6 +146,14 @@ class FullZipLayout(Layout):
         picked = stored[rows.rows(-first)].view(np.uint8)
         return self._as_they_are(picked, rows.num_rows)
 
+    def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
+        """Test values of fixed width without levels where they are stored, or mapped."""
+        if not isinstance(self.values, Flat) or not self._is_plain():
+            return None
+        decoded = yield from self.read(page)
+        with page.located():
+            return condition.of_fixed(decoded.buffers[0], decoded.num_values)
+
     def _is_plain(self) -> bool:
         no_masks = isinstance(self.values, Flat) or (
             isinstance(self.values, FixedSizeList) and not self.values.validity_counts()

@@ -106,6 +106,8 @@ class MiniBlockLayout(Layout):
         form: The description without `num_items`: pages of equal form can be decoded together.
     """
 
+    keeps_rows = True
+
     values: Compressive
     layers: bytes
     has_lists: bool
@@ -358,7 +360,7 @@ def _reads(pages: Sequence[PageRead], lookups: Sequence[_Lookup | None]) -> kern
         table = None if lookup is None else lookup.chunks
         bounds = None if page.is_whole else page.rows.bounds
         place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
-        wanted.append((*place, table, bounds, page.memory))
+        wanted.append((*place, table, bounds, page.kept, page.memory))
     return _located(
         pages, lambda: kernels.PageReads(wanted), lambda i: kernels.PageReads([wanted[i]])
     )

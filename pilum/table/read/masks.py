@@ -69,19 +69,26 @@ class Masks:
 
         `returned` are the names of the columns that the scan returns.
         """
-        mask, rest = split_filter(filter.implied)
-        if mask is None:
-            return None
-        paths = dict.fromkeys(part.path for part in column_masks(mask))
-        names = tuple(".".join(path) for path in paths)
-        found = ReadColumns.described(snapshot, names).columns
-        columns = dict(zip(paths, found, strict=True))
-        if not all(map(_is_leaf, found)):
-            return None
+        without: list[tuple[str, ...]] = []
+        while True:
+            mask, rest = split_filter(filter.implied, without)
+            if mask is None:
+                return None
+            paths = dict.fromkeys(part.path for part in column_masks(mask))
+            names = tuple(".".join(path) for path in paths)
+            columns = dict(zip(paths, ReadColumns.described(snapshot, names).columns, strict=True))
+            if all(map(_is_leaf, columns.values())):
+                break
+            without = [path for path, column in columns.items() if not _is_leaf(column)]
         left: BoundFilter | None = None if rest is None else filter
         if rest is not None and isinstance(filter, SqlFilter):
             left = SqlFilter(references(rest), rest)
         return cls(mask, columns, left, not set(names).isdisjoint(returned))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the conditions."""
+        return tuple(column.name for column in self.columns.values())
 
     def split(self, windows: Iterable[Window]) -> Iterator[tuple[bool, Iterator[Window]]]:
         """Group adjacent windows by whether their pages can be tested.

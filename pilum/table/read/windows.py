@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +58,8 @@ _FEW = 0.05
 """Share of selected rows below which single rows are read instead of all chunks of a window."""
 _FEW_TEXTS = 0.3
 """The same share for texts, which take longer to decode."""
+_SOME = 0.3
+"""Share of selected rows up to which only these are decoded; of texts, always."""
 
 
 class RowSource(Protocol):
@@ -233,34 +235,21 @@ class Pending:
                 continue
             field = window.source.field(column.field)
             row_bytes = _TINY_VALUE_BYTES if is_tiny else field.bytes_per_row
-            picked = self._picked if column.has_texts else None
-            rows, kept = (window.rows, window.kept) if picked is None else (picked, None)
-            self._places.append(list(self._add(field.segments(rows), kept, row_bytes, own)))
+            few = _FEW_TEXTS if column.has_texts else 0.0
+            self._places.append(list(self._add(field.segments(window.rows), few, row_bytes, own)))
         if tasks is None:
             own.flush()
 
-    @cached_property
-    def _picked(self) -> RowRanges | None:
-        """The rows to read one by one, if they are few enough for texts; else None."""
-        window = self._window
-        if window.kept is None or window.num_rows > _FEW_TEXTS * len(window.kept):
-            return None
-        return RowRanges.of_rows(window.wanted())
-
     def _add(
-        self,
-        segments: Iterable[Segment],
-        kept: pa.BooleanArray | None,
-        row_bytes: float,
-        tasks: _Tasks,
+        self, segments: Iterable[Segment], few: float, row_bytes: float, tasks: _Tasks
     ) -> Iterator[tuple[_Task, int]]:
-        first = 0
+        """Add segments to tasks; a share of selected rows up to `few` is read one by one."""
+        first, kept = 0, self._window.kept
         for segment in segments:
             num_rows = segment.rows.num_rows
+            own = None if kept is None else _left(segment, kept.slice(first, num_rows), few)
             self.size_bytes += num_rows * row_bytes
-            yield tasks.add(
-                segment, None if kept is None else kept.slice(first, num_rows), num_rows * row_bytes
-            )
+            yield tasks.add(segment, own, num_rows * row_bytes)
             first += num_rows
 
     def table(self, schema: pa.Schema) -> pa.Table:
@@ -282,10 +271,23 @@ class Pending:
                 task.cancel()
 
 
+def _left(segment: Segment, kept: pa.BooleanArray, few: float) -> pa.BooleanArray | None:
+    """Restrict a segment to its selected rows; if it cannot be, return the rows to filter later."""
+    num_kept = kept.true_count
+    if num_kept == len(kept):
+        return None
+    if (few or num_kept <= _SOME * len(kept)) and segment.keep(kept):
+        return None
+    if num_kept > few * len(kept):
+        return kept
+    segment.rows = RowRanges.of_rows(segment.rows.rows()[truths(kept)])
+    return None
+
+
 def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array]:
     arrays = read_segments([segment for segment, _ in bundle])
     return [
-        array if kept is None or kept.false_count == 0 else filtered(array, kept)
+        array if kept is None else filtered(array, kept)
         for array, (_, kept) in zip(arrays, bundle, strict=True)
     ]
 

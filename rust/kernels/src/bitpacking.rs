@@ -9,7 +9,8 @@
 //! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` lies at `j * lanes + l`,
 //! so that one row of all lanes is read and written with vector instructions.
 
-use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range};
+use crate::ranges::gather_values;
 
 /// Values in one group.
 pub const GROUP: usize = 1024;
@@ -254,11 +255,7 @@ fn append<const N: usize>(
     }
     let mut group = [[0u8; N]; GROUP];
     unpack(packed, width, &mut group)?;
-    for range in ranges {
-        let values = part(&group, range.start, range.len(), "bit-packed range")?;
-        out.extend_from_slice(values.as_flattened());
-    }
-    Ok(())
+    gather_values(group.as_flattened(), N, ranges, out)
 }
 
 #[cfg(test)]

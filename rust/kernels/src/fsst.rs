@@ -82,7 +82,7 @@ impl SymbolTable {
             return Ok(());
         }
         let start = out.len();
-        let room = grow(out, 8 * codes.len() + WINDOW);
+        let room = grow(out, Self::room(codes.len()));
         let filled = self.expand(codes, room, |_, _| true)?;
         out.truncate(start + filled);
         Ok(())
@@ -101,9 +101,9 @@ impl SymbolTable {
         symbol.unwrap_or(&[]) // every code is an index
     }
 
-    /// The largest output of a number of codes.
-    pub fn scratch(&self, num_codes: usize) -> Vec<u8> {
-        vec![0; 8 * num_codes + WINDOW]
+    /// The bytes that have to be free to expand a number of codes.
+    pub fn room(num_codes: usize) -> usize {
+        num_codes.saturating_mul(8).saturating_add(WINDOW)
     }
 
     /// Writes adjacent strings to the front of `out`; returns where they end.
@@ -232,7 +232,7 @@ pub fn decompress(table: &[u8], offsets: &[i64], codes: &[u8]) -> Result<(Vec<i6
     if !table.is_coded() {
         return Ok((offsets.to_vec(), codes.to_vec()));
     }
-    let mut data = table.scratch(codes.len());
+    let mut data = vec![0; SymbolTable::room(codes.len())];
     let mut marks = vec![0; codes.len() + 1];
     let filled = table.expand_marked(codes, &mut data, &mut marks)?;
     data.truncate(filled);

@@ -23,6 +23,7 @@ pub mod joined_pages;
 pub mod json_path;
 pub mod json_select;
 pub mod jsonb;
+pub mod kept;
 pub mod key_rows;
 pub mod levels;
 pub mod linear;

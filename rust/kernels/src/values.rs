@@ -7,8 +7,9 @@ use crate::bitpacking;
 use crate::block::inline_header;
 use crate::byte_stream_split;
 use crate::compression::{self, Scheme};
-use crate::error::{Corrupt, Result, ensure, out_of_range, part, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, size, u32_at, u64_at};
 use crate::fsst::{NOWHERE, SymbolTable};
+use crate::ranges::gather_values;
 use crate::rle;
 
 /// How the values of a chunk are stored. Widths are in bits.
@@ -48,8 +49,11 @@ pub enum Plan {
 /// growing it copies its content.
 const FSST_GROWTH: usize = 8;
 
-/// Up to this many adjacent strings are decompressed one by one.
+/// Up to this many strings are decompressed one by one.
 const FEW_STRINGS: usize = 4;
+
+/// Runs are expanded before values are selected if there is a range for at most so many values.
+const MANY: usize = 32;
 
 /// Widest values that encodings shrink to a fraction; wider values are only ever compressed.
 const NARROW_BITS: usize = 64;
@@ -133,6 +137,22 @@ impl Offsets {
             })),
         }
         ensure(end == total, "bytes of strings", end, total)
+    }
+
+    /// Appends ends of strings; the caller rejects those after `most`, which has to fit.
+    fn extend(&mut self, ends: impl Iterator<Item = usize>, most: usize) -> Result<()> {
+        match self {
+            Self::Small(offsets) => {
+                let fits = i32::try_from(most).is_ok();
+                let expected = "less than 2^31";
+                ensure(fits, "bytes of strings with 32-bit offsets", most, expected)?;
+                offsets.extend(ends.map(|end| i32::try_from(end).unwrap_or(i32::MAX)));
+            }
+            Self::Large(offsets) => {
+                offsets.extend(ends.map(|end| i64::try_from(end).unwrap_or(i64::MAX)));
+            }
+        }
+        Ok(())
     }
 
     fn reserve(&mut self, count: usize) {
@@ -234,6 +254,11 @@ pub fn append(
             if is_all(ranges, count) {
                 return rle::expand(values, lengths, bits / 8, count, out);
             }
+            if MANY * ranges.len() > count {
+                let mut chunk = Vec::with_capacity(count * bits / 8);
+                rle::expand(values, lengths, bits / 8, count, &mut chunk)?;
+                return gather_values(&chunk, bits / 8, ranges, out);
+            }
             rle::expand_ranges(values, lengths, bits / 8, count, ranges, out)
         }
         (Plan::ByteStreamSplit { bits }, Values::Fixed(out)) => {
@@ -310,15 +335,11 @@ fn append_flat(
 ) -> Result<()> {
     let bytes = count.saturating_mul(width);
     ensure(data.len() == bytes, "flat values, bytes", data.len(), bytes)?;
-    for range in ranges {
-        out.extend_from_slice(part(
-            data,
-            range.start * width,
-            range.len() * width,
-            "flat values, bytes",
-        )?);
+    if is_all(ranges, count) {
+        out.extend_from_slice(data);
+        return Ok(());
     }
-    Ok(())
+    gather_values(data, width, ranges, out)
 }
 
 fn append_items(
@@ -379,10 +400,10 @@ impl<'a> Strings<'a> {
     fn offset(&self, index: usize) -> Result<usize> {
         if self.width == 4 {
             let offset = u32_at(self.buffer, index * 4, "string offset")?;
-            crate::error::size(offset, "string offset")
+            size(offset, "string offset")
         } else {
             let offset = u64_at(self.buffer, index * 8, "string offset")?;
-            crate::error::size(offset, "string offset")
+            size(offset, "string offset")
         }
     }
 
@@ -493,21 +514,33 @@ impl<'a> Strings<'a> {
                 .iter()
                 .try_for_each(|range| self.append(range, offsets, data));
         }
-        for range in ranges {
-            ensure(
-                range.end <= self.count,
-                "string index",
-                range.end,
-                format_args!("at most {}", self.count),
-            )?;
-            offsets.reserve(range.len());
-            if range.len() <= FEW_STRINGS {
-                self.append_each(range, table, offsets, data)?;
-            } else {
-                self.append_together(range, table, offsets, data)?;
+        let last = ranges.last().map_or(0, |range| range.end);
+        ensure(
+            last <= self.count,
+            "string index",
+            last,
+            format_args!("at most {}", self.count),
+        )?;
+        let wanted = ranges.iter().map(ExactSizeIterator::len).sum();
+        offsets.reserve(wanted);
+        match ranges {
+            _ if wanted <= FEW_STRINGS => ranges
+                .iter()
+                .try_for_each(|range| self.append_each(range, table, offsets, data)),
+            [range] => {
+                let mut ends = Vec::with_capacity(wanted);
+                let codes = self.codes(range, 0, &mut ends)?;
+                append_codes(codes, &ends, table, offsets, data)
+            }
+            _ => {
+                let (mut joined, mut ends) = (Vec::new(), Vec::with_capacity(wanted));
+                for range in ranges {
+                    let codes = self.codes(range, joined.len(), &mut ends)?;
+                    joined.extend_from_slice(codes);
+                }
+                append_codes(&joined, &ends, table, offsets, data)
             }
         }
-        Ok(())
     }
 
     /// Decompresses few strings, one after the other.
@@ -535,35 +568,65 @@ impl<'a> Strings<'a> {
         Ok(())
     }
 
-    /// Decompresses adjacent strings at once.
-    fn append_together(
-        &self,
-        range: &Range<usize>,
-        table: &SymbolTable,
-        offsets: &mut Offsets,
-        data: &mut Vec<u8>,
-    ) -> Result<()> {
+    /// Returns the bytes of adjacent strings; appends where each of them ends, if the first one
+    /// begins at `base`.
+    fn codes(&self, range: &Range<usize>, base: usize, ends: &mut Vec<usize>) -> Result<&'a [u8]> {
         let start = self.offset(range.start)?;
-        let end = self.offset(range.end)?;
-        let codes = part(self.buffer, start, end.saturating_sub(start), "string data")?;
-        let mut scratch = table.scratch(codes.len());
-        let mut marks = vec![0; codes.len() + 1];
-        let filled = table.expand_marked(codes, &mut scratch, &mut marks)?;
-        let (base, mut previous) = (data.len(), 0);
-        for index in range.clone() {
-            let mark = self
-                .offset(index + 1)?
-                .checked_sub(start)
-                .and_then(|at| marks.get(at));
-            let end = mark
-                .copied()
-                .filter(|&end| end >= previous && end != NOWHERE);
-            let end =
-                end.ok_or_else(|| Corrupt("string offsets: not where fsst codes begin".into()))?;
-            offsets.push(base + end as usize)?;
+        let first = (range.start + 1) * self.width;
+        let stored = part(
+            self.buffer,
+            first,
+            range.len() * self.width,
+            "string offsets",
+        )?;
+        let (mut previous, mut is_sorted) = (start, true);
+        let mut end_of = |end: usize| {
+            is_sorted &= end >= previous;
             previous = end;
+            base + end.saturating_sub(start)
+        };
+        if self.width == 4 {
+            let (stored, _) = stored.as_chunks::<4>();
+            ends.extend(
+                stored
+                    .iter()
+                    .map(|end| end_of(u32::from_le_bytes(*end) as usize)),
+            );
+        } else {
+            let (stored, _) = stored.as_chunks::<8>();
+            for end in stored {
+                ends.push(end_of(size(u64::from_le_bytes(*end), "string offset")?));
+            }
         }
-        data.extend_from_slice(part(&scratch, 0, filled, "strings, bytes")?);
-        Ok(())
+        ensure(is_sorted, "string offsets", "others", "ascending offsets")?;
+        part(self.buffer, start, previous - start, "string data")
     }
+}
+
+/// Decompresses strings at once, given the end of each within their codes.
+fn append_codes(
+    codes: &[u8],
+    ends: &[usize],
+    table: &SymbolTable,
+    offsets: &mut Offsets,
+    data: &mut Vec<u8>,
+) -> Result<()> {
+    let mut marks = vec![0; codes.len() + 1];
+    let base = data.len();
+    let room = grow(data, SymbolTable::room(codes.len()));
+    let filled = table.expand_marked(codes, room, &mut marks)?;
+    data.truncate(base + filled);
+    let mut is_known = true;
+    let marked = ends.iter().map(|&end| {
+        let mark = marks.get(end).copied().unwrap_or(NOWHERE);
+        is_known &= mark != NOWHERE;
+        base + mark as usize
+    });
+    offsets.extend(marked, base + filled)?;
+    ensure(
+        is_known,
+        "string offsets",
+        "others",
+        "offsets where fsst codes begin",
+    )
 }

@@ -4,6 +4,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::error::{Corrupt, ensure};
 use pilum_kernels::mask::numbers::{Numbers, Order};
 use pilum_kernels::mask::texts::{Pattern, Texts};
+use pilum_kernels::mask::wildcards::{Part, Wildcards};
 use pilum_kernels::mask::{self, Test};
 use pyo3::prelude::*;
 
@@ -99,6 +100,22 @@ impl Condition {
     fn texts_like(prefix: &[u8], parts: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
         Self::of(Test::Texts(Texts::Like(Pattern::new(
             prefix, &parts, suffix,
+        ))))
+    }
+
+    /// Texts of characters that match a pattern. A part is a text, or the number of characters that
+    /// a wildcard is: 1, or 0 for any number. If case is ignored, the texts are ASCII.
+    #[staticmethod]
+    fn texts_matching(parts: Vec<(String, Option<usize>)>, ignores_case: bool) -> Self {
+        let part = |(text, count)| match count {
+            None => Part::Text(text),
+            Some(1) => Part::One,
+            Some(_) => Part::Any,
+        };
+        let parts: Vec<Part> = parts.into_iter().map(part).collect();
+        Self::of(Test::Texts(Texts::Wild(Wildcards::new(
+            &parts,
+            ignores_case,
         ))))
     }
 

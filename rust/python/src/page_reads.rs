@@ -7,6 +7,7 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
 use pilum_kernels::error::{Corrupt, out_of_range, part, size};
+use pilum_kernels::kept;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mask::pages;
 use pilum_kernels::mini_block::{self, Rows};
@@ -113,7 +114,8 @@ impl ChunkTable {
 type Place = (usize, usize);
 
 /// Layout, place of each buffer, items and rows of a page; then its chunk table, to read only some
-/// chunks; the selected rows, unless all are; and its file, if that is in memory.
+/// chunks; the selected rows, unless all are; those of them to return, unless all are, as a bitmap
+/// and the number of its first bit; and its file, if that is in memory.
 type PageArg<'py> = (
     Py<MiniBlock>,
     Vec<Place>,
@@ -121,6 +123,7 @@ type PageArg<'py> = (
     usize,
     Option<PyRef<'py, ChunkTable>>,
     Option<Pairs<'py>>,
+    Option<(Bytes<'py>, usize)>,
     Option<Py<PyArray1<u8>>>,
 );
 
@@ -166,13 +169,31 @@ enum Source {
     Picked(usize, Picked),
 }
 
+/// Rows to return, as ranges.
+type Wanted = Arc<Vec<Range<usize>>>;
+
+/// The rows of a page that a bitmap keeps, of all or of the given ones.
+fn kept_rows(
+    py: Python<'_>,
+    bounds: Option<&Pairs<'_>>,
+    num_rows: usize,
+    bitmap: &[u8],
+    first: usize,
+) -> PyResult<Wanted> {
+    let given = bounds.map(ranges_of).transpose()?;
+    let every = 0..num_rows;
+    let given = given.as_deref().unwrap_or(slice::from_ref(&every));
+    let found = py.detach(|| kept::ranges(given, bitmap, first));
+    Ok(Arc::new(found.map_err(|error| corrupt(py, &error))?))
+}
+
 struct Read {
     page: Py<MiniBlock>,
     num_items: usize,
     /// All rows of the page.
     every: Range<usize>,
     /// None for all rows.
-    wanted: Option<Arc<Vec<Range<usize>>>>,
+    wanted: Option<Wanted>,
     source: Source,
 }
 
@@ -253,12 +274,19 @@ impl PageReads {
     fn new(py: Python<'_>, pages: Vec<PageArg<'_>>) -> PyResult<Self> {
         let (mut reads, mut ranges) = (Vec::with_capacity(pages.len()), Vec::new());
         let mut ends = Vec::with_capacity(pages.len());
-        let mut last: Option<(*mut _, Arc<Vec<Range<usize>>>)> = None;
-        for (page, buffers, num_items, num_rows, table, bounds, data) in pages {
-            let wanted = match &bounds {
-                None => None,
+        let mut last: Option<(*mut _, Wanted)> = None;
+        for (page, buffers, num_items, num_rows, table, bounds, kept, data) in pages {
+            let wanted = match (&bounds, &kept) {
+                (None, None) => None,
+                (_, Some((bitmap, first))) => Some(kept_rows(
+                    py,
+                    bounds.as_ref(),
+                    num_rows,
+                    contiguous(bitmap)?,
+                    *first,
+                )?),
                 // Pages that are cut at the same rows share the list of selected rows.
-                Some(bounds) => match &last {
+                (Some(bounds), None) => match &last {
                     Some((known, shared)) if *known == bounds.as_ptr() => Some(shared.clone()),
                     _ => {
                         let shared = Arc::new(ranges_of(bounds)?);
@@ -268,7 +296,7 @@ impl PageReads {
                 },
             };
             let first = ranges.len();
-            let source = match (data, table, &wanted) {
+            let source = match (data, table, wanted.as_ref().filter(|_| bounds.is_some())) {
                 (Some(data), _, _) => Source::Memory(data, Whole::of(py, page.get(), &buffers)?),
                 (None, Some(table), Some(wanted)) => {
                     let picked = pick(&table.0, wanted).map_err(|error| corrupt(py, &error))?;

@@ -61,6 +61,10 @@ def rows(seed: int = 7) -> pa.Table:
         field("long", pa.string()): pa.array(wide),
         field("day", pa.date32()): pa.array([DAY + datetime.timedelta(int(i)) for i in small]),
         field("cents", pa.decimal128(15, 2)): pa.array([Decimal(int(i)) / 4 for i in small]),
+        field("noise", pa.float64()): pa.array(draw.normal(size=ROWS)),
+        field("moment", pa.timestamp("us")): pa.array(
+            draw.integers(0, 2**42, ROWS), pa.timestamp("us")
+        ),
         field("never", pa.int32()): pa.nulls(ROWS, pa.int32()),
         field("same", pa.int32()): pa.array(np.full(ROWS, 3, np.int32), mask=some(0.2)),
         field("s", pa.struct({"x": pa.int64()})): pa.StructArray.from_arrays(
@@ -153,6 +157,25 @@ CONDITIONS = [
     "plain = 'the 5 fox jumps over 12 special dogs'",
     "packed_text LIKE '%7 special%'",
     "long LIKE '3%'",
+    "text LIKE 'the _ fox%2_ special dogs'",
+    "plain NOT LIKE '%_9 fox%'",
+    "mode LIKE 'A__'",
+    "mode ILIKE 'r%'",
+    "text ILIKE '%JUMPS over 1_ S%'",
+    "text NOT ILIKE '%Over 1%'",
+    "packed_text ILIKE 'THE 1_ %'",
+    "packed = 1.5",
+    "packed < 20.5",
+    "packed <> 3.25",
+    "runs > 40000",
+    "runs < 40000",
+    "signed >= -2.5",
+    "noise > 0.75",
+    "noise IN (0.5, 0.25) OR noise < -2",
+    "moment < timestamp '1970-02-01 00:00:00'",
+    "signed < 3 AND s IS NOT NULL",
+    "mode = 'AIR' AND packed + signed > 9",
+    "(packed < 9 AND upper(mode) = 'AIR') OR packed = 30",
     "day >= date '1992-01-20'",
     "cents BETWEEN 2.25 AND 5.5",
     "never IS NULL",
@@ -165,6 +188,14 @@ CONDITIONS = [
     "packed + signed = 9",
     "upper(mode) = 'AIR'",
 ]
+
+
+WITHOUT_MASKS = {"s IS NULL", "packed + signed = 9", "upper(mode) = 'AIR'"}
+WITH_REST = {
+    "signed < 3 AND s IS NOT NULL",
+    "mode = 'AIR' AND packed + signed > 9",
+    "(packed < 9 AND upper(mode) = 'AIR') OR packed = 30",
+}
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
@@ -224,6 +255,26 @@ def test_limit_and_offset_count_matching_rows(
     assert bits(found).equals(bits(expected))
 
 
+@pytest.mark.parametrize("name", ["_rowid", "_rowaddr"])
+def test_conditions_on_meta_columns_leave_the_others_to_pages(dataset: Any, name: str) -> None:
+    read = dataset.to_table(with_row_id=True, with_row_address=True)
+    for operator, expected in (
+        ("AND", pc.and_(pc.greater(read[name], 9000), pc.less(read["packed"], 9))),
+        ("OR", pc.or_kleene(pc.greater(read[name], 9000), pc.less(read["packed"], 9))),
+    ):
+        text = f"{name} > 9000 {operator} packed < 9"
+        wanted = read.filter(expected)
+        found = dataset.to_table(["signed", name], text)
+        assert found.equals(wanted.select(["signed", name]))
+        assert dataset.count_rows(text) == wanted.num_rows
+    bound = bind(f"{name} > 9000 AND packed < 9", TABLE.schema)
+    masks = Masks.of(dataset._snapshot, bound, ())
+    assert masks is not None
+    assert masks.names == ("packed",)
+    assert masks.rest is not None
+    assert masks.rest.columns == (name,)
+
+
 def test_deleted_rows_are_counted_only_if_they_are_requested(dataset: Any, whole: pa.Table) -> None:
     text = "signed = 7"
     with_deleted = dataset.scanner(filter=text, include_deleted_rows=True, with_row_id=True)
@@ -256,13 +307,39 @@ def test_a_filter_that_pages_answer_has_no_rest(dataset: Any) -> None:
     for text in CONDITIONS:
         bound = bind(text, TABLE.schema)
         masks = Masks.of(snapshot, bound, ())
-        is_other = text in {"s IS NULL", "packed + signed = 9", "upper(mode) = 'AIR'"}
-        assert (masks is None) == is_other
-        assert masks is None or masks.rest is None
+        assert (masks is None) == (text in WITHOUT_MASKS)
+        assert masks is None or (masks.rest is None) == (text not in WITH_REST)
     masks = Masks.of(snapshot, bind("packed = 1 AND upper(mode) = 'AIR'", TABLE.schema), ())
     assert masks is not None
     assert isinstance(masks.rest, SqlFilter)
     assert masks.rest.columns == ("mode",)
+
+
+@pytest.mark.parametrize("place", ["files", "memory"])
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_nested_rows_are_decoded_as_they_are_selected(
+    tmp_path: Path, place: str, version: str
+) -> None:
+    draw = np.random.default_rng(5)
+    numbers = [None if i % 7 == 3 else [None, *range(i % 4)] for i in range(ROWS)]
+    words = [[f"{i}", None][: i % 3] for i in range(ROWS)]
+    members = [{"a": i, "b": None if i % 5 == 0 else f"{i % 11}"} for i in range(ROWS)]
+    table = pa.table(
+        {
+            "share": draw.permutation(ROWS) / ROWS,
+            "numbers": pa.array(numbers, pa.list_(pa.int32())),
+            "words": pa.array(words, pa.list_(pa.string())),
+            "members": members,
+            "vector": pa.array(draw.random((ROWS, 2)).tolist(), pa.list_(pa.float32(), 2)),
+        }
+    )
+    folder = tmp_path / "t" if place == "files" else f"memory://nested-{version}"
+    made = pilum.write_dataset(table, folder, max_rows_per_file=9_000, data_storage_version=version)
+    made.delete("share < 0.001")
+    live = table.filter(pc.greater_equal(table["share"], 0.001))
+    for share in (0.02, 0.1, 0.29, 0.6, 0.97):
+        expected = live.filter(pc.less(live["share"], share))
+        assert made.to_table(filter=f"share < {share}").equals(expected)
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ impl Automaton {
                 let inverted = !found.inverted;
                 return Some(Self { inverted, ..found });
             }
-            Texts::Within(..) | Texts::And(..) => return None,
+            Texts::Within(..) | Texts::Wild(_) | Texts::And(..) => return None,
         };
         let num_states = u8::try_from(states.len()).ok()?;
         let mut next = vec![UNKNOWN; 1 << 16].into_boxed_slice();

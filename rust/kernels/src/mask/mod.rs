@@ -9,6 +9,7 @@ pub mod numbers;
 pub mod pages;
 pub mod texts;
 pub mod values;
+pub mod wildcards;
 
 use crate::bitmap::{BitmapBuilder, bit};
 use crate::error::{Corrupt, Result, ensure};

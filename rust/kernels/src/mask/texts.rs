@@ -3,6 +3,7 @@
 //!     Within     from one text to another
 //!     Among      some texts
 //!     Like       ab%cd%ef: a prefix, parts in this order, a suffix
+//!     Wild       a_c%: patterns of characters
 //! The texts of a chunk are adjacent, so a part is searched in all of them at once.
 
 use std::collections::HashSet;
@@ -10,6 +11,7 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
+use super::wildcards::Wildcards;
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Result, ensure, part};
 
@@ -19,6 +21,7 @@ pub enum Texts {
     Within(Option<Vec<u8>>, Option<Vec<u8>>),
     Among(Among),
     Like(Pattern),
+    Wild(Wildcards),
     And(Box<Texts>, Box<Texts>),
     Not(Box<Texts>),
 }
@@ -56,7 +59,7 @@ impl Pattern {
         self.parts.iter().map(Finder::needle)
     }
 
-    fn matches(&self, text: &[u8]) -> bool {
+    pub fn matches(&self, text: &[u8]) -> bool {
         let Some(mut left) = text
             .strip_prefix(self.prefix.as_slice())
             .and_then(|rest| rest.strip_suffix(self.suffix.as_slice()))
@@ -174,6 +177,7 @@ impl Texts {
                 Some(part) => containing(strings, part),
                 None => each(strings, |text| pattern.matches(text)),
             },
+            Self::Wild(pattern) => each(strings, |text| pattern.matches(text)),
             Self::And(one, two) => {
                 let mut words = one.words(strings);
                 if words.iter().any(|word| *word != 0) {

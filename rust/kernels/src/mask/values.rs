@@ -14,6 +14,7 @@ use super::numbers::{Numbers, Order, Tester};
 use super::texts::{Strings, Texts};
 use super::{Condition, INDEX_BITS, Test};
 use crate::bitmap::{BitmapBuilder, bit};
+use crate::bitpacking::{GROUP, packed_bytes};
 use crate::block::inline_header;
 use crate::compression;
 use crate::error::{Corrupt, Result, ensure};
@@ -216,7 +217,20 @@ fn of_numbers(
             return test.of_values(data, out);
         }
         Plan::InlineBitpacking { bits } => {
-            let (width, _) = inline_header(only(chunk.buffers)?, *bits)?;
+            let (width, packed) = inline_header(only(chunk.buffers)?, *bits)?;
+            let (found, expected) = (packed.len(), packed_bytes(width));
+            ensure(
+                found == expected,
+                "bit-packed group, bytes",
+                found,
+                expected,
+            )?;
+            ensure(
+                chunk.count <= GROUP,
+                "bit-packed chunk, values",
+                chunk.count,
+                "at most 1024",
+            )?;
             if test.of_width(width, chunk.num_tested(), out) {
                 return Ok(());
             }
