@@ -13,14 +13,14 @@ from __future__ import annotations
 import inspect
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from pilum.errors import MissingDependencyError, UnsupportedTypeError
+from pilum.errors import InvalidInputError, MissingDependencyError, UnsupportedTypeError
 
 try:
     import pydantic
@@ -35,6 +35,7 @@ __all__ = [
     "get_extras",
     "is_nullable",
     "pydantic_to_schema",
+    "rows_of",
 ]
 
 _PLAIN: Mapping[type, pa.DataType] = {
@@ -146,6 +147,26 @@ def pydantic_to_schema(model: type[pydantic.BaseModel]) -> pa.Schema:
         UnsupportedTypeError: If the annotation of a field has no Arrow type.
     """
     return pa.schema(_fields(model))
+
+
+def rows_of(model: type[pydantic.BaseModel], items: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return instances of a model as rows with the columns of `pydantic_to_schema`.
+
+    Raises:
+        InvalidInputError: If one is not an instance of the model.
+    """
+    if wrong := [item for item in items if not isinstance(item, model)]:
+        raise InvalidInputError(f"expected instances of {model.__name__}, found {wrong[0]!r:.80}")
+    return [_plain(item.model_dump()) for item in items]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with the values of its enumerations."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _fields(model: type[pydantic.BaseModel]) -> list[pa.Field]:

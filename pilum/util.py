@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_count
 from pilum.dataset.lance_dataset import LanceDataset
-from pilum.dataset.versions import moment
+from pilum.dataset.versions import moment, td_to_micros
 from pilum.errors import InvalidInputError
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric
@@ -30,11 +30,6 @@ def sanitize_ts(ts: Any) -> datetime:
         InvalidInputError: If it is none of these, or a text of another form.
     """
     return moment(ts)
-
-
-def td_to_micros(td: timedelta) -> int:
-    """Return the number of microseconds of a duration."""
-    return round(td / timedelta(microseconds=1))
 
 
 class KMeans:

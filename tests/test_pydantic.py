@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any, List, Optional, Union  # noqa: UP035  # both forms of annotations are read
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pytest
 pydantic: Any = pytest.importorskip("pydantic", reason="pydantic is not installed")
 lance: Any = pytest.importorskip("lance.pydantic", reason="the reference is not installed")
 
+import pilum  # noqa: E402
 from pilum import pydantic as ours  # noqa: E402
-from pilum.errors import UnsupportedTypeError  # noqa: E402
+from pilum.errors import InvalidInputError, UnsupportedTypeError  # noqa: E402
 
 
 class Color(Enum):
@@ -82,3 +84,24 @@ def test_vectors_are_checked() -> None:
 def test_other_types_are_refused(kind: Any) -> None:
     with pytest.raises(UnsupportedTypeError, match="field 'a'"):
         ours.pydantic_to_schema(pydantic.create_model("Other", a=(kind, ...)))
+
+
+class TwoColors(pydantic.BaseModel):  # type: ignore[misc]
+    first: Color
+    second: Optional[Color] = None  # noqa: UP045
+    vector: ours.Vector(2) = None  # type: ignore[valid-type]
+
+
+def test_instances_become_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [TwoColors(first="red", vector=[1, 2]), TwoColors(first="blue")]
+    dataset = pilum.LanceDataset.from_pydantic_model(TwoColors, rows)
+    assert (tmp_path / "two_colors").is_dir()
+    found = dataset.to_table()
+    assert found["first"].to_pylist() == ["red", "blue"]
+    assert found["second"].to_pylist() == [None, None]
+    assert found["vector"].to_pylist() == [[1, 2], None]
+    again = pilum.LanceDataset.from_pydantic_model(TwoColors, rows, dataset.uri, "append")
+    assert again.count_rows() == 4
+    with pytest.raises(InvalidInputError, match="TwoColors"):
+        pilum.LanceDataset.from_pydantic_model(TwoColors, [1])

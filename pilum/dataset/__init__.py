@@ -7,7 +7,7 @@ from pilum.dataset.cleanup import CleanupExplanation, CleanupStats
 from pilum.dataset.columns import AlterColumn
 from pilum.dataset.compaction import Compaction, CompactionMetrics
 from pilum.dataset.delta import DatasetDelta
-from pilum.dataset.explain import DataStatistics, FieldStatistics, LanceStats
+from pilum.dataset.explain import DatasetStats, DataStatistics, FieldStatistics, LanceStats
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.index_forms import (
@@ -21,6 +21,7 @@ from pilum.dataset.metadata import DataFile, FragmentMetadata, Index, IndexFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.rows import DeleteResult, MergeInsertBuilder, MergeResult, UpdateResult
+from pilum.dataset.rows import MergeResult as ExecuteResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
 from pilum.dataset.search_filters import VectorSearchQuery
@@ -29,7 +30,7 @@ from pilum.dataset.udf import BatchUDF, batch_udf
 from pilum.dataset.udf import Checkpoint as BatchUDFCheckpoint
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.vector_reader import VectorIndexReader
-from pilum.dataset.versions import Version, VersionRef
+from pilum.dataset.versions import Version, VersionRef, td_to_micros
 from pilum.dataset.writing import BulkCommitResult
 from pilum.index.inverted.queries import DocumentGranularity, FullTextQuery
 from pilum.schema import LanceSchema
@@ -58,8 +59,10 @@ __all__ = [
     "DatasetBasePath",
     "DatasetDelta",
     "DatasetOptimizer",
+    "DatasetStats",
     "DeleteResult",
     "DocumentGranularity",
+    "ExecuteResult",
     "FieldStatistics",
     "FragmentMetadata",
     "FullTextQuery",
@@ -91,5 +94,6 @@ __all__ = [
     "VersionRef",
     "batch_udf",
     "dataset",
+    "td_to_micros",
     "write_dataset",
 ]

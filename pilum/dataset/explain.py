@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
@@ -168,28 +168,34 @@ class DataStatistics:
     fields: list[FieldStatistics]
 
 
+class DatasetStats(TypedDict):
+    """Counts of a version, from its manifest."""
+
+    num_deleted_rows: int
+    num_fragments: int
+    num_small_files: int
+
+
 class LanceStats:
     """The statistics of one version."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
-    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
+    def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
         """Return counts of fragments and deleted rows, from the manifest.
 
         Args:
             max_rows_per_group: A fragment with fewer rows, including deleted ones, counts as small.
 
-        Returns:
-            `num_deleted_rows`, `num_fragments` and `num_small_files`.
         """
         fragments = self._snapshot.manifest.fragments
         small = sum(fragment.physical_rows < max_rows_per_group for fragment in fragments)
-        return {
-            "num_deleted_rows": sum(fragment.num_deleted_rows for fragment in fragments),
-            "num_fragments": len(fragments),
-            "num_small_files": small,
-        }
+        return DatasetStats(
+            num_deleted_rows=sum(fragment.num_deleted_rows for fragment in fragments),
+            num_fragments=len(fragments),
+            num_small_files=small,
+        )
 
     def data_stats(self) -> DataStatistics:
         """Sum the page sizes of each field, from the metadata of the data files.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Unpack
@@ -51,6 +52,39 @@ class LanceDataset(
 
     A location is a local path or the URI of a folder in an object store; see `dataset`.
     """
+
+    @classmethod
+    def from_pydantic_model(
+        cls,
+        model_class: Any,
+        data: Sequence[Any],
+        uri: Location | None = None,
+        mode: str = "create",
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Write instances of a model of pydantic as rows.
+
+        The schema is that of the annotations, see `pilum.pydantic`, and not that of the values.
+
+        Args:
+            model_class: The model.
+            data: The instances.
+            uri: Location of the table; None for the name of the model in lower case, with an
+                underscore before each word, in the current folder.
+            mode: As in `pilum.write_dataset`.
+            kwargs: Further arguments of `pilum.write_dataset`.
+
+        Raises:
+            MissingDependencyError: If pydantic is not installed.
+            UnsupportedTypeError: If the annotation of a field has no Arrow type.
+            InvalidInputError: If one of the data is not an instance.
+        """
+        from pilum.pydantic import pydantic_to_schema, rows_of
+
+        schema, rows = pydantic_to_schema(model_class), rows_of(model_class, data)
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model_class.__name__).lower()
+        table = pa.Table.from_pylist(rows, schema)
+        return write_dataset(table, name if uri is None else uri, mode=mode, **kwargs)
 
 
 def dataset(

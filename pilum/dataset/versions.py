@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Any, Self, TypedDict
 
 from pilum.arguments import require_count
@@ -39,7 +39,15 @@ from pilum.table.versions.history import (
     migrate_to_v2_names,
 )
 
-__all__ = ["Version", "VersionList", "VersionRef", "Versions", "moment", "snapshot_at"]
+__all__ = [
+    "Version",
+    "VersionList",
+    "VersionRef",
+    "Versions",
+    "moment",
+    "snapshot_at",
+    "td_to_micros",
+]
 
 
 class Version(TypedDict):
@@ -384,6 +392,11 @@ def moment(asof: Any) -> datetime:
         raise InvalidInputError(
             f"asof: expected a datetime, a date or ISO 8601 text, found {asof!r}"
         ) from error
+
+
+def td_to_micros(td: timedelta) -> int:
+    """Return the number of microseconds of a duration."""
+    return round(td / timedelta(microseconds=1))
 
 
 def _shown(info: VersionInfo) -> Version:

@@ -85,15 +85,12 @@ MISSING_MODULES = {
 }
 # Names of modules that are there: (module, name) -> why not.
 MISSING_IN_MODULES = {
-    ("dataset", "DatasetStats"),
-    ("dataset", "ExecuteResult"),
     ("dataset", "MinHashQuery"),
     ("dataset", "SqlQuery"),
     ("dataset", "SqlQueryBuilder"),
     ("dataset", "model_to_dict"),  # of dependencies
     ("dataset", "normalize_transform"),  # of its functions for new columns
     ("dataset", "serialize_row_addrs"),
-    ("dataset", "td_to_micros"),
     *(("dependencies", name) for name in ("_LazyModule", "model_to_dict")),
     *(("dependencies", f"_check_for_{name}") for name in ("hugging_face", "numpy", "pandas")),
     *(("dependencies", f"_check_for_{name}") for name in ("polars", "pydantic", "torch")),
@@ -125,7 +122,6 @@ _REFUSED = {  # of theirs, by themselves: they are there because pyarrow's class
 MISSING_NAMES = {
     *((name, member) for name, members in _REFUSED.items() for member in members),
     *(("LanceDataset", name) for name in ("filter", "join_asof", "sort_by")),  # pyarrow's alone
-    ("LanceDataset", "from_pydantic_model"),
     ("LanceDataset", "storage_options_accessor"),  # for namespaces
     ("LanceScanner", "scan_batches"),  # pyarrow's form of `to_batches`
 }
