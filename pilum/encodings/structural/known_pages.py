@@ -74,7 +74,7 @@ def read_known(
         lookup = page.lookup.get()
         if lookup is None:
             return None
-        wanted.append((*page.place, lookup.chunks, bounds, None))
+        wanted.append((*page.place, lookup.chunks, bounds, None, None))
     reads = kernels.PageReads(wanted)
     data, starts = _fetch(reads, [page.source for page, _ in pages])
     found = reads.decode(data, starts, groups)
