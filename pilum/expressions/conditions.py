@@ -341,11 +341,11 @@ def _among(values: pa.Array) -> Condition | None:
     return Condition.numbers_among(order, values.type.bit_width, _bytes_of(values))
 
 
-def _like(pattern: str) -> Condition:
+def _like(pattern: str) -> Condition | None:
     """Return the texts that match a pattern."""
     parts = like_parts(pattern)
     if Wildcard.ONE in parts:
-        return Condition.texts_matching(_numbered(parts), False)
+        return _by_character(parts, ignores_case=False)
     texts = [part.encode() for part in parts if isinstance(part, str)]
     if Wildcard.ANY not in parts:
         return Condition.texts_among(texts or [b""])
@@ -356,9 +356,17 @@ def _like(pattern: str) -> Condition:
 
 def _like_ignoring_case(pattern: str) -> Condition | None:
     """Return the texts that match a pattern, whatever the case; None if it is not ASCII."""
-    if not pattern.isascii():
+    return _by_character(like_parts(pattern), ignores_case=True) if pattern.isascii() else None
+
+
+def _by_character(parts: tuple[str | Wildcard, ...], *, ignores_case: bool) -> Condition | None:
+    """Return the texts that match a pattern; None if it does not begin with a text.
+
+    Few characters of most texts are then compared; otherwise, Arrow is faster.
+    """
+    if not parts or isinstance(parts[0], Wildcard):
         return None
-    return Condition.texts_matching(_numbered(like_parts(pattern)), True)
+    return Condition.texts_matching(_numbered(parts), ignores_case)
 
 
 def _numbered(parts: Iterable[str | Wildcard]) -> list[tuple[str, int | None]]:

@@ -190,7 +190,14 @@ CONDITIONS = [
 ]
 
 
-WITHOUT_MASKS = {"s IS NULL", "packed + signed = 9", "upper(mode) = 'AIR'"}
+WITHOUT_MASKS = {
+    "s IS NULL",
+    "packed + signed = 9",
+    "upper(mode) = 'AIR'",
+    "plain NOT LIKE '%_9 fox%'",
+    "text ILIKE '%JUMPS over 1_ S%'",
+    "text NOT ILIKE '%Over 1%'",
+}
 WITH_REST = {
     "signed < 3 AND s IS NOT NULL",
     "mode = 'AIR' AND packed + signed > 9",
