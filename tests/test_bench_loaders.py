@@ -10,6 +10,7 @@ from bench.loaders import lines, measure
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the peers
 def test_a_tiny_run_has_a_line_for_each_order() -> None:
     found = measure(1000, 4, 1)
     text = "\n".join(lines(found, 1000))
