@@ -14,6 +14,7 @@ from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, session_of, store_of
 from pilum.dataset.columns import ColumnChanges
 from pilum.dataset.indices import Indices
+from pilum.dataset.namespaces import Expected, located
 from pilum.dataset.reading import Reading
 from pilum.dataset.rows import RowChanges
 from pilum.dataset.settings import Settings
@@ -88,7 +89,7 @@ class LanceDataset(
 
 
 def dataset(
-    uri: Location,
+    uri: Location | None = None,
     version: Reference | None = None,
     asof: datetime | date | str | None = None,
     *,
@@ -102,13 +103,16 @@ def dataset(
     block_size: int | None = None,
     index_cache_size: int | None = None,
     read_params: Mapping[str, Any] | None = None,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
 ) -> LanceDataset:
     """Open a table.
 
     Args:
         uri: A local path, or the URI of a folder: `file://`, `s3://`, `gs://`, `az://` or
-            `memory://`; the guide of object stores lists the options of each.
+            `memory://`; the guide of object stores lists the options of each. None with a
+            namespace.
         version: Number of the version, name of a tag, or `(branch, number)`, where None means the
             main branch or the newest version; None for the latest.
         asof: Open the newest version at this point in time, instead of `version`. Local time unless
@@ -124,6 +128,10 @@ def dataset(
         block_size: Accepted for compatibility; has no effect.
         index_cache_size: Accepted for compatibility; has no effect.
         read_params: Accepted for compatibility; has no effect.
+        namespace_client: A `lance_namespace.LanceNamespace`, which is asked for the location of the
+            table and for options of its object store. `storage_options` take precedence over them.
+            Vended credentials are not renewed. Errors of the namespace are passed on.
+        table_id: The id of the table in the namespace, such as `["workspace", "table"]`.
         base_store_params: Options of the object store for single base paths, by their location.
             They take precedence over options `base_{id}.{option}` of `storage_options`, and these
             over the options of the table.
@@ -136,10 +144,11 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs a feature that is not supported.
         InvalidInputError: If an argument is invalid.
     """
-    storage_options = with_base_params(storage_options, base_store_params)
+    location, options = located(uri, storage_options, namespace_client, table_id)
+    storage_options = with_base_params(options, base_store_params)
     if asof is None:
         return LanceDataset(
-            uri,
+            location,
             version,
             block_size=block_size,
             index_cache_size=index_cache_size,
@@ -155,9 +164,11 @@ def dataset(
     if version is not None:
         raise InvalidInputError("pass a version or asof, not both")
     session = session_of(session, index_cache_size_bytes, metadata_cache_size_bytes)
-    store = open_table(uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler)
+    store = open_table(
+        location, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
+    )
     snapshot = Snapshot.as_of(store, moment(asof), session)
-    found = LanceDataset.pinned(uri, storage_options, snapshot)
+    found = LanceDataset.pinned(location, storage_options, snapshot)
     if default_scan_options:
         found._scan_defaults = dict(default_scan_options)
     return found
@@ -171,12 +182,14 @@ class WriteKeywords(InsertKeywords, FragmentKeywords, total=False):
     blob_pack_file_size_threshold: int | None
     commit_lock: CommitLock | None
     commit_handler: CommitHandler | None
+    namespace_client: Any
+    table_id: Sequence[str] | None
 
 
 @with_keywords(WriteKeywords, WRITE_DEFAULTS)
 def write_dataset(
     data_obj: Any,
-    uri: Location | DatasetBase,
+    uri: Location | DatasetBase | None = None,
     schema: pa.Schema | None = None,
     mode: str = "create",
     **keywords: Unpack[WriteKeywords],
@@ -189,7 +202,7 @@ def write_dataset(
             LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. Streams are
             never held in memory as a whole.
         uri: A local path, or the URI of a folder, as in `dataset`; or a dataset, which is then
-            continued.
+            continued. None with a namespace.
         schema: Schema that the data is cast to. Required for an iterable that may be empty.
         mode: "create" requires that no table exists. "append" adds rows, and "overwrite" replaces
             schema and rows; both create the table if none exists.
@@ -230,6 +243,10 @@ def write_dataset(
             committed.
         commit_handler: Handler that commits and resolves versions: a `pilum.commit.CommitHandler`,
             such as `pilum.commit.ExternalManifests`.
+        namespace_client: As in `pilum.dataset`. With `mode` "create", the table is declared in the
+            namespace first, and stays declared if the write fails; with the other modes, the
+            namespace has to list the table.
+        table_id: As in `pilum.dataset`.
         idempotency_key: Identifies this job, so that the write is idempotent: if the table already
             contains the job, nothing is read or written. A string key is remembered for 100 such
             jobs. For a pair `(app_id, number)` the highest number is remembered, for streams that
@@ -253,12 +270,26 @@ def write_dataset(
     wanted = Write.of(mode, keywords)
     if cleanup := keywords.get("auto_cleanup_options"):
         wanted = replace(wanted, config=auto_cleanup_settings(cleanup))
-    options = with_base_params(keywords.get("storage_options"), keywords.get("base_store_params"))
-    store = store_of(uri, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
+    table, options = located(
+        uri,
+        keywords.get("storage_options"),
+        keywords.get("namespace_client"),
+        keywords.get("table_id"),
+        _expected(wanted),
+    )
+    options = with_base_params(options, keywords.get("base_store_params"))
+    store = store_of(table, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
     is_v2 = keywords.get("enable_v2_manifest_paths", True)
     scheme = NamingScheme.V2 if is_v2 else NamingScheme.V1
-    snapshot = write(store, data_obj, schema, wanted, pinned_by(uri, store), scheme)
+    snapshot = write(store, data_obj, schema, wanted, pinned_by(table, store), scheme)
     if (session := keywords.get("session")) is not None:
         snapshot = replace(snapshot, session=session)
-    location = uri.uri if isinstance(uri, DatasetBase) else uri
-    return LanceDataset.pinned(location, options_of(uri, options), snapshot)
+    location = table.uri if isinstance(table, DatasetBase) else table
+    return LanceDataset.pinned(location, options_of(table, options), snapshot)
+
+
+def _expected(wanted: Write) -> Expected:
+    """Return what a write expects of the id of its table in a namespace."""
+    if wanted.mode != "create":
+        return Expected.LISTED
+    return Expected.NEW if wanted.job is None else Expected.EITHER
