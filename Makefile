@@ -19,8 +19,8 @@ help: ## Show this list
 
 setup: $(DONE)/extension ## Build the extension and install pilum, editable, into .venv
 
-demo: $(DONE)/extension java ## Run the demo: flights through Spark, versions, time travel
-	$(BIN)/python demo/flights.py
+demo: $(DONE)/extension java ## Run the demo: flights through Spark, changes, searches; ARGS=--keep keeps the tables
+	$(BIN)/python -m demo.flights $(ARGS)
 
 test: test-rust test-python ## Run all tests, one process per core; ARGS=... goes to pytest instead
 

