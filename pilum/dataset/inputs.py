@@ -22,9 +22,9 @@ from pilum.table.write.forms import converted, table_form
 __all__ = ["batch_of", "in_form_of", "to_reader"]
 
 _KINDS = (
-    "a table, record batch, reader or dataset of pyarrow, a pandas.DataFrame, a list of dicts, a "
-    "dict of columns, an iterable of record batches, of data frames or of dicts, or anything with "
-    "__arrow_c_stream__"
+    "a table, record batch, reader or dataset of pyarrow, a pandas.DataFrame, a polars.LazyFrame, "
+    "a dataset of Hugging Face, a list of dicts, a dict of columns, an iterable of record batches, "
+    "of data frames or of dicts, or anything with __arrow_c_stream__"
 )
 
 _SMALL_SHARE = 8
@@ -101,6 +101,10 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if _is_pyarrow_dataset(data):
         scanner = data.scanner() if hasattr(data, "scanner") else data
         return scanner.to_reader()
+    if hasattr(data, "collect_batches"):
+        return _from_batches(_of_lazy_frame(data), schema)
+    if type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "with_format"):
+        return _from_batches(iter(data.with_format("arrow").iter(BATCH_ROWS)), schema)
     if isinstance(data, Mapping):
         return _from_columns(data, schema).to_reader()
     if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
@@ -178,6 +182,12 @@ def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
         [field.with_type(without_views(field.type)) for field in schema], schema.metadata
     )
     return reader if plain.equals(schema) else reader.cast(plain)
+
+
+def _of_lazy_frame(data: Any) -> Iterator[Any]:
+    """Yield the frames that a lazy frame of polars computes, after an empty one for the schema."""
+    yield data.collect_schema().to_frame()
+    yield from data.collect_batches(chunk_size=BATCH_ROWS, lazy=True)
 
 
 def _from_pandas(data: Any, schema: pa.Schema | None) -> pa.Table:

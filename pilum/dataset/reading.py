@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,13 @@ from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.search_filters import ScanFilter
+from pilum.dataset.sql import SqlQueryBuilder
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
 
 if TYPE_CHECKING:
+    from pilum.dataset.arrow_dataset import ArrowDataset
     from pilum.dataset.prepared import PreparedNearest
 
 __all__ = ["Reading"]
@@ -427,16 +429,22 @@ class Reading(DatasetBase):
         """Count rows; without a filter no data is read."""
         return self._scanner(ScanKeywords(filter=filter)).count_rows()
 
-    def sql(self, sql: str) -> NoReturn:
-        """Raise UnsupportedFeatureError: SQL queries are not supported.
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """Return a builder of an SQL query over this table, which DuckDB runs.
 
-        Raises:
-            UnsupportedFeatureError: Always.
+        `ds.sql("SELECT count(*) FROM dataset").build().to_batch_records()`. Only the columns that
+        the query needs are read; filters that DuckDB passes on are evaluated by the scan.
         """
-        raise UnsupportedFeatureError(
-            f"{sql!r:.80}: hand the dataset to an engine, such as DuckDB "
-            "(duckdb.from_arrow(dataset)) or Spark (pilum.spark.sql)"
-        )
+        return SqlQueryBuilder(self, sql)
+
+    def to_pyarrow_dataset(self) -> ArrowDataset:
+        """Return this version as `pyarrow.dataset.Dataset`, for engines that recognise it.
+
+        DuckDB and polars then read only the columns and rows that a query needs.
+        """
+        from pilum.dataset.arrow_dataset import ArrowDataset  # slow to import
+
+        return ArrowDataset(self)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """Return the fragments, in scan order.

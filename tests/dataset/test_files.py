@@ -186,5 +186,3 @@ def test_what_is_not_supported_is_refused(dataset: pilum.LanceDataset) -> None:
         pilum.LanceOperation.DataOverlay([])
     with pytest.raises(UnsupportedFeatureError, match="MemWAL"):
         dataset.initialize_mem_wal()
-    with pytest.raises(UnsupportedFeatureError, match="DuckDB"):
-        dataset.sql("SELECT 1")
