@@ -26,6 +26,7 @@ from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
 from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.dataset.settings import DatasetBasePath
+from pilum.dataset.sql import SqlQuery, SqlQueryBuilder
 from pilum.dataset.udf import BatchUDF, batch_udf
 from pilum.dataset.udf import Checkpoint as BatchUDFCheckpoint
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
@@ -83,6 +84,8 @@ __all__ = [
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
+    "SqlQuery",
+    "SqlQueryBuilder",
     "SupportedDistributedIndices",
     "Tag",
     "Tags",

@@ -12,19 +12,36 @@ implements. Filters that a scan of the table cannot evaluate are left to Arrow i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 from pyarrow.fs import FileInfo, FileSystemHandler, FileType, PyFileSystem
 
-from pilum.dataset.reading import Reading
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import DatasetNotFoundError, FilterError, UnsupportedFeatureError
 
-__all__ = ["ArrowDataset"]
+__all__ = ["ArrowDataset", "ScannedTable"]
+
+
+class ScannedTable(Protocol):
+    """Methods of a table that engines need."""
+
+    @property
+    def scanner(self) -> Callable[..., LanceScanner]:
+        """Create a scanner."""
+
+    @property
+    def take(self) -> Callable[..., pa.Table]:
+        """Read rows by their numbers."""
+
+    def get_fragments(self) -> Sequence[Any]:
+        """Return the fragments."""
+
+    def get_fragment(self, fragment_id: int) -> Any | None:
+        """Return a fragment; None if there is none of that id."""
 
 
 class ArrowDataset(pyarrow.dataset.FileSystemDataset):  # type: ignore[misc]
@@ -38,7 +55,7 @@ class ArrowDataset(pyarrow.dataset.FileSystemDataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        dataset: Reading,
+        dataset: ScannedTable,
         options: Mapping[str, Any] | None = None,
         filter: pa.compute.Expression | None = None,
     ) -> None:
@@ -119,7 +136,7 @@ class ArrowDataset(pyarrow.dataset.FileSystemDataset):  # type: ignore[misc]
 class _FragmentFiles(FileSystemHandler):  # type: ignore[misc]
     """A file system of Arrow files; the name of a file is the id of a fragment."""
 
-    def __init__(self, dataset: Reading, options: Mapping[str, Any]) -> None:
+    def __init__(self, dataset: ScannedTable, options: Mapping[str, Any]) -> None:
         self._table = dataset
         self._options = options
 

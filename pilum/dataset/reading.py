@@ -20,7 +20,7 @@ from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.search_filters import ScanFilter
-from pilum.dataset.sql import SqlQueryBuilder
+from pilum.dataset.sql import SqlQueryBuilder, TableQuery
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
@@ -435,7 +435,7 @@ class Reading(DatasetBase):
         `ds.sql("SELECT count(*) FROM dataset").build().to_batch_records()`. Only the columns that
         the query needs are read; filters that DuckDB passes on are evaluated by the scan.
         """
-        return SqlQueryBuilder(self, sql)
+        return SqlQueryBuilder(TableQuery(self, sql))
 
     def to_pyarrow_dataset(self) -> ArrowDataset:
         """Return this version as `pyarrow.dataset.Dataset`, for engines that recognise it.

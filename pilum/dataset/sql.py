@@ -11,14 +11,14 @@ import pyarrow as pa
 from pilum.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from pilum.dataset.reading import Reading
+    from pilum.dataset.arrow_dataset import ScannedTable
 
-__all__ = ["SqlQuery", "SqlQueryBuilder", "run_query"]
+__all__ = ["SqlQuery", "SqlQueryBuilder", "TableQuery", "run_query"]
 
 
 def run_query(
     sql: str,
-    tables: Mapping[str, Reading],
+    tables: Mapping[str, ScannedTable],
     options: Mapping[str, Any] | None = None,
     batch_rows: int | None = None,
 ) -> pa.RecordBatchReader:
@@ -63,35 +63,43 @@ def _batches(reader: pa.RecordBatchReader, connection: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class TableQuery:
+    """A query over one table: its text, the name of the table in it, and options of the scan."""
+
+    table: ScannedTable
+    sql: str
+    table_name: str = "dataset"
+    batch_rows: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class SqlQuery:
     """A query over one table, ready to run; it may be run several times."""
 
-    _builder: SqlQueryBuilder
+    def __init__(self, query: TableQuery) -> None:
+        self._query = query
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
         """Run the query and return a stream of the result."""
-        made = self._builder
-        tables = {made._table_name: made._dataset}
-        return run_query(made._sql, tables, made._options, made._batch_rows)
+        query = self._query
+        return run_query(
+            query.sql, {query.table_name: query.table}, query.options, query.batch_rows
+        )
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
         """Run the query and return the result."""
         return list(self.to_stream_reader())
 
 
-@dataclass(frozen=True)
 class SqlQueryBuilder:
     """A query over one table, which it calls "dataset"; see `LanceDataset.sql`."""
 
-    _dataset: Reading
-    _sql: str
-    _table_name: str = "dataset"
-    _batch_rows: int | None = None
-    _options: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, builder: TableQuery) -> None:
+        self._query = builder
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
         """Return a builder that calls the table by another name."""
-        return replace(self, _table_name=table_name)
+        return SqlQueryBuilder(replace(self._query, table_name=table_name))
 
     def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
         """Return a builder whose table has the column `_rowid`, uint64."""
@@ -115,7 +123,7 @@ class SqlQueryBuilder:
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise InvalidInputError(f"batch_size: expected a positive int, found {batch_size!r}")
-        return replace(self, _batch_rows=batch_size)
+        return SqlQueryBuilder(replace(self._query, batch_rows=batch_size))
 
     def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
         """Return a builder with a maximum size of the batches that are scanned, in bytes."""
@@ -123,7 +131,7 @@ class SqlQueryBuilder:
 
     def build(self) -> SqlQuery:
         """Return the query."""
-        return SqlQuery(self)
+        return SqlQuery(self._query)
 
     def _with(self, **options: Any) -> SqlQueryBuilder:
-        return replace(self, _options={**self._options, **options})
+        return SqlQueryBuilder(replace(self._query, options={**self._query.options, **options}))

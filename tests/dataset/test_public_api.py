@@ -51,6 +51,7 @@ OWN_NAMES = {
     ("LanceDataset", "last_commit"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "prepare_nearest"),  # a search for many queries
+    ("LanceDataset", "to_pyarrow_dataset"),  # for engines
     ("LanceDataset", "snapshot"),  # what the front reads from
     ("LanceDataset", "take_rows"),  # there it is private
     ("LanceDataset", "verify"),  # there it is `validate`, and says less
@@ -86,8 +87,6 @@ MISSING_MODULES = {
 # Names of modules that are there: (module, name) -> why not.
 MISSING_IN_MODULES = {
     ("dataset", "MinHashQuery"),
-    ("dataset", "SqlQuery"),
-    ("dataset", "SqlQueryBuilder"),
     ("dataset", "model_to_dict"),  # of dependencies
     ("dataset", "normalize_transform"),  # of its functions for new columns
     ("dataset", "serialize_row_addrs"),

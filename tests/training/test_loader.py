@@ -189,8 +189,8 @@ def test_a_state_beyond_the_epoch_is_refused(table: lance.LanceDataset) -> None:
 def test_wrong_arguments_are_refused(table: lance.LanceDataset) -> None:
     with pytest.raises(InvalidInputError, match="rank: expected less than world_size 2, found 2"):
         Loader(table, 4, rank=2, world_size=2)
-    with pytest.raises(UnknownArgumentError, match="loaders have no argument 'shufle'"):
-        Loader(table, 4, shufle="full")  # type: ignore[call-arg]
+    with pytest.raises(UnknownArgumentError, match="loaders have no argument 'shuffel'"):
+        Loader(table, 4, shuffel="full")  # type: ignore[call-arg]
     with pytest.raises(InvalidInputError, match="with_row_id: add '_rowid' to the computed"):
         Loader(table, 4, columns={"a": "id"}, with_row_id=True)
 
