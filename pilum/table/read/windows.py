@@ -243,14 +243,21 @@ class Pending:
     def _add(
         self, segments: Iterable[Segment], few: float, row_bytes: float, tasks: _Tasks
     ) -> Iterator[tuple[_Task, int]]:
-        """Add segments to tasks; a share of selected rows up to `few` is read one by one."""
+        """Add segments to tasks; a share of selected rows up to `few` is read one by one.
+
+        Segments without selected rows are not read at all.
+        """
         first, kept = 0, self._window.kept
         for segment in segments:
             num_rows = segment.rows.num_rows
-            own = None if kept is None else _left(segment, kept.slice(first, num_rows), few)
+            own = None if kept is None else kept.slice(first, num_rows)
+            first += num_rows
+            if own is not None:
+                if not own.true_count:
+                    continue
+                own = _left(segment, own, few)
             self.size_bytes += num_rows * row_bytes
             yield tasks.add(segment, own, num_rows * row_bytes)
-            first += num_rows
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Wait for the rows and return them."""
