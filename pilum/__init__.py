@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pilum import io as io
     from pilum import lance as lance
     from pilum import log as log
+    from pilum import namespace as namespace
     from pilum import optimize as optimize
     from pilum import progress as progress
     from pilum import query as query

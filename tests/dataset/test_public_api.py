@@ -78,7 +78,6 @@ MISSING_EXPORTS = {
 MISSING_MODULES = {
     "download",  # models of languages, from hosts on the internet
     "mem_wal",  # writing to memory ahead of the table
-    "namespace",
     "otel",  # counters of its own library
     "torch.async_dataset",  # a loader of one worker: the option persistent_workers does the same
     "torch.bench_utils",  # of its measurements
@@ -100,6 +99,8 @@ MISSING_IN_MODULES = {
     ("indices.builder", "RESIDUAL_COLUMN"),  # residuals are never stored here
     *(("indices.ivf", name) for name in ("LanceFileReader", "LanceFileWriter")),
     *(("indices.pq", name) for name in ("LanceFileReader", "LanceFileWriter")),
+    ("namespace", "DynamicContextProvider"),  # of requests
+    *(("namespace", name) for name in ("RestAdapter", "RestNamespace")),  # of servers
     ("query", "MinHashQuery"),
     ("types", "model_to_dict"),
     ("udf", "normalize_transform"),
