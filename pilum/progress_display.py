@@ -74,7 +74,8 @@ def _nothing(done: int) -> None:
 def _is_shown() -> bool:
     if os.environ.get(_SWITCH) == "0" or find_spec("rich") is None:
         return False
-    return sys.stderr.isatty() or _is_notebook()
+    is_terminal = getattr(sys.stderr, "isatty", None)  # there is no stream, or one without it
+    return (is_terminal is not None and is_terminal()) or _is_notebook()
 
 
 def _is_notebook() -> bool:

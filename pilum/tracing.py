@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import threading
 import time
@@ -49,6 +50,8 @@ class TraceEvent:
 DATASET_EVENTS = "lance::dataset_events"
 """The kind of events about whole tables."""
 
+_log = logging.getLogger(__name__)
+
 _callbacks: list[Callable[[TraceEvent], None]] = []
 
 
@@ -58,14 +61,20 @@ def is_traced() -> bool:
 
 
 def emit(target: str, **args: object) -> None:
-    """Pass an event to all functions that were given to `capture_trace_events`."""
+    """Pass an event to all functions that were given to `capture_trace_events`.
+
+    Their errors are logged: what an event reports, such as a commit, has happened already.
+    """
     if not _callbacks:
         return
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     texts = {key: str(value) for key, value in args.items()}
     event = TraceEvent(target, {**texts, "timestamp": now, "client_version": __version__})
     for callback in tuple(_callbacks):
-        callback(event)
+        try:
+            callback(event)
+        except Exception:
+            _log.exception("%s: a function that captures events failed", target)
 
 
 def capture_trace_events(callback: Callable[[TraceEvent], None]) -> None:

@@ -91,6 +91,14 @@ def test_nothing_is_shown_elsewhere(monkeypatch: pytest.MonkeyPatch, total: int 
     assert stream.getvalue() == ""
 
 
+@pytest.mark.parametrize("stream", [None, SimpleNamespace()])
+def test_nothing_is_shown_without_a_stream(monkeypatch: pytest.MonkeyPatch, stream: object) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr("pilum.progress_display._DELAY_SECONDS", 0)
+    with progress("Compacting", 10) as advance:
+        advance(4)
+
+
 def test_it_can_be_switched_off(terminal: _Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILUM_PROGRESS", "0")
     with progress("Compacting", 10) as advance:

@@ -10,6 +10,7 @@ import pytest
 
 import pilum
 from pilum import tracing
+from pilum.errors import InvalidInputError
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +51,16 @@ def test_a_file_without_events(tmp_path: Path) -> None:
     tracing.trace_to_chrome(file=str(tmp_path / "trace.json"))
     tracing.shutdown_tracing()
     assert json.loads((tmp_path / "trace.json").read_text()) == []
+
+
+def test_an_error_of_a_function_does_not_undo_a_commit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(event: tracing.TraceEvent) -> None:
+        raise InvalidInputError(event.target)
+
+    tracing.capture_trace_events(fails)
+    made = pilum.write_dataset({"a": [1]}, tmp_path / "t")
+    made.insert({"a": [2]})
+    assert pilum.dataset(tmp_path / "t").to_table()["a"].to_pylist() == [1, 2]
+    assert "lance::dataset_events: a function that captures events failed" in caplog.text

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrow.registration import register
+from pilum.arrow.registration import register, with_storage
 from pilum.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
-        return cls()
+        return with_storage(cls(), storage_type)
 
     def __arrow_ext_class__(self) -> type[BFloat16Array]:
         return BFloat16Array

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.errors import InvalidInputError
+from pilum.arrow.registration import with_storage
+from pilum.errors import CorruptFileError, InvalidInputError
 
 __all__ = ["EncodedImageType", "FixedShapeImageTensorType", "ImageURIType"]
 
@@ -82,4 +83,11 @@ class FixedShapeImageTensorType(_ImageType):
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
-        return cls(storage_type.value_type, json.loads(serialized)["shape"])
+        try:
+            items, count = storage_type.value_type, storage_type.list_size
+            found = cls(items, json.loads(serialized)["shape"])
+        except (AttributeError, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise CorruptFileError(
+                f"an image tensor of {storage_type} with the parameters {serialized!r:.80}"
+            ) from error
+        return with_storage(found, pa.list_(items, count))

@@ -40,6 +40,7 @@ def _run(arguments: list[str]) -> int:
     import typer
 
     from pilum.cli.app import app
+    from pilum.cli.output import note
 
     try:
         code = int(app(arguments, prog_name="pilum", standalone_mode=False) or Exit.DONE)
@@ -60,7 +61,7 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         code = int(exit_code(error))
         hint = " (try again)" if code == Exit.AGAIN else ""
-        print(f"pilum: {type(error).__name__}: {error}{hint}", file=sys.stderr)
+        note(f"{type(error).__name__}: {error}{hint}")
     return code
 
 

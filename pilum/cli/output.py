@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Print a remark that is not part of the result, on standard error."""
-    print(f"pilum: {text}", file=sys.stderr)
+    print("\n".join(visible(line) for line in f"pilum: {text}".split("\n")), file=sys.stderr)
 
 
 def print_grid(

@@ -41,6 +41,7 @@ from pilum.torch.dist import (
     get_dist_world_size,
     get_mp_rank,
     get_mp_world_size,
+    has_group,
 )
 from pilum.torch.tensors import ToTensorFn, to_tensors
 from pilum.training.cached import CachedDataset
@@ -151,7 +152,7 @@ class LanceDataset(IterableDataset):
         self._plan_keywords = plan
         self._blobs = _blob_columns(self.dataset, columns)
         self._converter = _converter(self.dataset)
-        self._cached: CachedDataset | None = None
+        self._cached: dict[tuple[int, int], CachedDataset] = {}
         self._lanes: int | None = None
         self._continued: tuple[EpochPlan, int] | None = None
         self._group: tuple[int, int] | None = None
@@ -188,7 +189,7 @@ class LanceDataset(IterableDataset):
     def __getstate__(self) -> dict[str, Any]:
         # Workers that are spawned have no process group.
         group = self._rank_and_world_size() if get_worker_info() is None else self._group
-        return {**vars(self), "_cached": None, "_group": group}
+        return {**vars(self), "_cached": {}, "_group": group}
 
     def __repr__(self) -> str:
         return f"LanceTorchDataset({self.dataset.uri}, size={self.samples})"
@@ -276,7 +277,9 @@ class LanceDataset(IterableDataset):
             return self.rank, self.world_size
         if not self._auto_detect_rank:
             return 0, 1
-        return self._group or (get_dist_rank(), get_dist_world_size())
+        if self._group is None or has_group():
+            return get_dist_rank(), get_dist_world_size()
+        return self._group
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self._planned() if self.is_planned else self._streamed():
@@ -304,9 +307,10 @@ class LanceDataset(IterableDataset):
     def _streamed(self) -> Iterator[pa.RecordBatch]:
         if not self.cache:
             return self._unplanned()
-        if self._cached is None:
-            self._cached = CachedDataset(self._unplanned(), self.cache)
-        return iter(self._cached)
+        reader = self._reader()  # a forked worker inherits the batches of the main process
+        if reader not in self._cached:
+            self._cached[reader] = CachedDataset(self._unplanned(), self.cache)
+        return iter(self._cached[reader])
 
     def _unplanned(self) -> Iterator[pa.RecordBatch]:
         if self.samples:

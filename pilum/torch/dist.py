@@ -17,21 +17,23 @@ __all__ = [
     "get_global_world_size",
     "get_mp_rank",
     "get_mp_world_size",
+    "has_group",
 ]
 
 
-def _has_group() -> bool:
+def has_group() -> bool:
+    """Return whether this process belongs to a process group."""
     return bool(group.is_available() and group.is_initialized())
 
 
 def get_dist_world_size() -> int:
     """Return the number of ranks of the process group; 1 if there is none."""
-    return int(group.get_world_size()) if _has_group() else 1
+    return int(group.get_world_size()) if has_group() else 1
 
 
 def get_dist_rank() -> int:
     """Return the rank of this process in the process group; 0 if there is none."""
-    return int(group.get_rank()) if _has_group() else 0
+    return int(group.get_rank()) if has_group() else 0
 
 
 def get_mp_world_size() -> int:

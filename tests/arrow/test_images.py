@@ -21,7 +21,7 @@ from pilum.arrow import (
     ImageURIArray,
     ImageURIType,
 )
-from pilum.errors import InvalidInputError, MissingDependencyError
+from pilum.errors import CorruptFileError, InvalidInputError, MissingDependencyError
 
 PIXELS = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
 
@@ -101,3 +101,30 @@ def test_tables_store_images(tmp_path: Path) -> None:
     found = pilum.write_dataset(table, tmp_path / "t").to_table()
     assert found.schema.equals(table.schema)
     assert np.array_equal(found["pixels"].chunk(0).to_numpy(), PIXELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "values"),
+    [
+        ("lance.bfloat16", "", pa.array([1, 2, 3], pa.int8())),
+        (
+            "lance.arrow.fixed_shape_image_tensor",
+            '{"shape": [1000]}',
+            pa.array([[1, 2]], pa.list_(pa.uint8(), 2)),
+        ),
+        (
+            "lance.arrow.fixed_shape_image_tensor",
+            "{}",
+            pa.array([[1, 2]], pa.list_(pa.uint8(), 2)),
+        ),
+    ],
+)
+def test_values_of_another_size_than_the_type_says_are_refused(
+    tmp_path: Path, name: str, parameters: str, values: pa.Array
+) -> None:
+    stored = {"ARROW:extension:name": name, "ARROW:extension:metadata": parameters}
+    field = pa.field("x", values.type, metadata=stored)
+    with pytest.raises(CorruptFileError):
+        pilum.write_dataset(
+            pa.table([values], schema=pa.schema([field])), tmp_path / "t"
+        ).to_table()

@@ -143,6 +143,10 @@ def test_names_and_values_do_not_steer_the_terminal(
         assert "\x1b" not in drawn
         assert "\x07" not in drawn
     assert r"\x1b[31mred[bold]" in run("show", uri, capsys=capsys)
+    assert main(["show", "\x1b[31mred"]) == 1
+    error = capsys.readouterr().err
+    assert "\x1b" not in error
+    assert r"\x1b[31mred" in error
 
 
 def test_versions_say_what_commits_changed(
@@ -231,6 +235,15 @@ def test_sql_reads_the_columns_that_it_names(
     joined = "SELECT count(*) AS n FROM dataset JOIN other USING (id)"
     found = as_json("sql", table, joined, "--table", f"other={table}", capsys=capsys)
     assert found == [{"n": 90 + 4 * 5}]  # five of the ids occur twice
+    twice = "SELECT count(*) AS n FROM dataset a JOIN dataset b USING (city)"
+    assert as_json("sql", table, twice, capsys=capsys) == as_json(
+        "sql",
+        table,
+        twice.replace("dataset b", "other b"),
+        "--table",
+        f"other={table}",
+        capsys=capsys,
+    )
     for wrong in (
         "DROP TABLE dataset",
         "SELECT 1; SELECT 2",

@@ -6,6 +6,7 @@ This folder is not called "torch": it would be found in place of the package.
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -245,7 +246,22 @@ def test_a_cache_is_read_instead_of_the_table(table: lance.LanceDataset, tmp_pat
     assert ids(dataset) == first
     assert table.io_stats_snapshot().read_iops == reads
     assert len(list(tmp_path.iterdir())) == 1
-    assert flat(ids(DataLoader(dataset, None, num_workers=2))) != []
+    of_workers = flat(ids(DataLoader(dataset, None, num_workers=2)))
+    assert sorted(of_workers) == sorted(flat(first))  # each worker has a cache of its own
+
+
+def test_a_copy_from_outside_of_a_process_group_joins_it(
+    table: lance.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [pickle.loads(pickle.dumps(LanceDataset(table, 64, columns=["id"]))) for _ in "ab"]
+    monkeypatch.setattr(group, "is_initialized", lambda: True)
+    monkeypatch.setattr(group, "get_world_size", lambda: 2)
+    parts = []
+    for rank, copied in enumerate(copies):
+        monkeypatch.setattr(group, "get_rank", lambda rank=rank: rank)
+        parts.append(flat(ids(copied)))
+    assert all(parts)
+    assert sorted(parts[0] + parts[1]) == expected(table)
 
 
 def test_types_of_tensors() -> None:
