@@ -35,7 +35,8 @@ def versions(
     """List the versions, oldest first, with what each commit changed; damaged ones too."""
     changes = changes_of(_readable(table, storage), most=limit)
     if svg is not None:
-        svg.write_text(history_svg(picture_of(table.rstrip("/").rpartition("/")[2], changes)))
+        drawn = history_svg(picture_of(table.rstrip("/").rpartition("/")[2], changes))
+        svg.write_text(drawn, encoding="utf-8")
         note(f"wrote {svg}")
     elif as_json:
         print_json(changes)

@@ -211,7 +211,7 @@ def recall(
         say(f"{report}\n{report.chart().to_text()}")
         say(f"suggestion: {choice or f'no settings reach a recall of {least}'}")
     if svg is not None:
-        svg.write_text(report.chart().to_svg())
+        svg.write_text(report.chart().to_svg(), encoding="utf-8")
     return Exit.DONE
 
 

@@ -7,6 +7,7 @@ output is not a terminal, lines are as long as their content.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -27,8 +28,10 @@ __all__ = [
     "print_json",
     "print_line",
     "say",
+    "shown_json",
 ]
 
+_CONTROLS = re.compile(r"[\x7f-\x9f]")
 _ANY_WIDTH = 10_000
 """Columns of output that is not a terminal."""
 
@@ -93,9 +96,14 @@ def _cell(value: object) -> str:
 
 def print_json(facts: Any) -> None:
     """Print facts as one JSON document."""
-    print(json.dumps(plain(facts), indent=2, ensure_ascii=False))
+    print(shown_json(json.dumps(plain(facts), indent=2, ensure_ascii=False)))
 
 
 def print_line(facts: Any) -> None:
     """Print facts as JSON in one line, and flush it, as commands do that go on."""
-    print(json.dumps(plain(facts), ensure_ascii=False), flush=True)
+    print(shown_json(json.dumps(plain(facts), ensure_ascii=False)), flush=True)
+
+
+def shown_json(text: str) -> str:
+    """Return JSON in which those control characters are escaped, too, that JSON allows."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -42,10 +42,11 @@ def pages(
     found = _explained(location, columns, fragment, version, storage)
     picture = found.picture(location.rstrip("/").rpartition("/")[2])
     if svg is not None:
-        svg.write_text(page_map_svg(picture))
+        svg.write_text(page_map_svg(picture), encoding="utf-8")
         note(f"wrote {svg}")
     if html is not None:
-        html.write_text(page(picture.title, page_map_svg(picture, has_ground=False)))
+        drawn = page(picture.title, page_map_svg(picture, has_ground=False))
+        html.write_text(drawn, encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
         print_json(found.to_arrow().to_pylist())

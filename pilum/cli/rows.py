@@ -13,7 +13,7 @@ import typer
 
 from pilum.cli.arguments import AsJson, At, Columns, Storage, Table, opened, pairs, storage_options
 from pilum.cli.outcome import Exit
-from pilum.cli.output import console, note, print_grid, print_json, print_line, say
+from pilum.cli.output import console, note, print_grid, print_json, print_line, say, shown_json
 from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
 from pilum.inspection.conversion import FORMATS, exists, replacing, write_rows
 from pilum.inspection.following import NewVersion, last_rows, new_versions
@@ -175,7 +175,7 @@ def _shortened(value: Any) -> str:
 def _print_batches(batches: Iterator[pa.RecordBatch], as_json: bool) -> None:
     for batch in batches:
         if as_json:
-            sys.stdout.write(json_lines(batch).decode())
+            sys.stdout.write(shown_json(json_lines(batch).decode()))
         else:
             for row in batch.to_pylist():
                 say("  ".join(f"{visible(name)}={_shortened(one)}" for name, one in row.items()))

@@ -143,6 +143,11 @@ def test_names_and_values_do_not_steer_the_terminal(
         assert "\x1b" not in drawn
         assert "\x07" not in drawn
     assert r"\x1b[31mred[bold]" in run("show", uri, capsys=capsys)
+    pilum.write_dataset(pa.table({"a": ["\x9b31mred"]}), f"{uri}2")
+    for command in ("show", "tail"):
+        drawn = run(command, f"{uri}2", "--json", capsys=capsys)
+        assert "\x9b" not in drawn
+        assert r"\u009b31mred" in drawn
     assert main(["show", "\x1b[31mred"]) == 1
     error = capsys.readouterr().err
     assert "\x1b" not in error
