@@ -21,7 +21,7 @@ class RawFileReader(RawReader):
         """Open a file.
 
         Args:
-            path: A local path or a `file://` URI.
+            path: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://` or `memory://`.
             storage_options: Options of the object store.
 
         Raises:
@@ -51,7 +51,7 @@ class RawFileWriter:
         """Start a new file.
 
         Args:
-            path: A local path or a `file://` URI.
+            path: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://` or `memory://`.
             version: Version in the footer, such as "2.1"; the default version if None.
             storage_options: Options of the object store.
 

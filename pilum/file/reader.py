@@ -91,7 +91,7 @@ class LanceFileReader:
         """Open a file.
 
         Args:
-            path: A local path or a `file://` URI.
+            path: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://` or `memory://`.
             storage_options: Options of the object store.
             columns: Names, or dotted paths to struct members, in the requested order; all columns
                 if None. A struct keeps only its named members.

@@ -44,7 +44,7 @@ class LanceFileSession:
         """Start a session; nothing is read or written yet.
 
         Args:
-            base_path: A local path or a `file://` URI.
+            base_path: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://` or `memory://`.
             storage_options: Options of the object store.
         """
         self._store = open_store(base_path, storage_options)

@@ -48,7 +48,7 @@ class LanceFileWriter:
         """Start a new file.
 
         Args:
-            path: A local path or a `file://` URI; an existing file is replaced.
+            path: A local path, or a URI as in `LanceFileReader`; an existing file is replaced.
             schema: Schema of the file; None for the schema of the first batch.
             data_cache_bytes: Bytes of rows to buffer before pages are written, for all columns
                 together; if None, a page is about 8 MiB.
