@@ -70,6 +70,8 @@ class ArrowDataset(pyarrow.dataset.FileSystemDataset):  # type: ignore[misc]
         ]
         schema = dataset.scanner(**self._options).projected_schema
         super().__init__(pieces, schema, form, files)
+        if filter is not None:
+            self._scan_options = {"filter": filter}  # joins, sorts and other readers in C++ obey it
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what rebuilds the dataset in another process."""

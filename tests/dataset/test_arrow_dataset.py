@@ -114,6 +114,12 @@ def test_filtered_datasets_keep_their_filter(dataset: pilum.LanceDataset) -> Non
     assert low.head(2)["key"].to_pylist() == [0, 1]
     again = pickle.loads(pickle.dumps(low))
     assert again.count_rows(pc.field("key") > 1) == 2
+    assert low.sort_by("key").to_table()["key"].to_pylist() == [0, 1, 2, 4]
+    joined = low.join(dataset.to_pyarrow_dataset(), "key", right_suffix="_2", join_type="inner")
+    assert sorted(joined.to_table()["key"].to_pylist()) == [0, 1, 2, 4]
+    assert pyarrow.dataset.Scanner.from_dataset(low).count_rows() == 4
+    with pytest.raises(ValueError, match="filtered"):
+        low.get_fragments()
 
 
 def test_computed_columns_are_those_of_arrow(dataset: pilum.LanceDataset) -> None:
