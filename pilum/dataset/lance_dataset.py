@@ -71,7 +71,7 @@ class LanceDataset(
             model_class: The model.
             data: The instances.
             uri: Location of the table; None for the name of the model in lower case, with an
-                underscore before each word, in the current folder.
+                underscore before each word, in the current folder, unless a namespace is given.
             mode: As in `pilum.write_dataset`.
             kwargs: Further arguments of `pilum.write_dataset`.
 
@@ -85,7 +85,9 @@ class LanceDataset(
         schema, rows = pydantic_to_schema(model_class), rows_of(model_class, data)
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model_class.__name__).lower()
         table = pa.Table.from_pylist(rows, schema)
-        return write_dataset(table, name if uri is None else uri, mode=mode, **kwargs)
+        if uri is None and kwargs.get("namespace_client") is None:
+            uri = name
+        return write_dataset(table, uri, mode=mode, **kwargs)
 
 
 def dataset(

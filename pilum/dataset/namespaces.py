@@ -57,7 +57,8 @@ def located(
     """Return the location and the storage options of a table.
 
     The table is named by its location, by a dataset, or by its id in a namespace. Storage options
-    that are passed take precedence over those of the namespace, whose errors are passed on.
+    of the namespace take precedence over those that are passed, as in the reference. Errors of the
+    namespace are passed on.
 
     Raises:
         InvalidInputError: If neither or both are passed, or the namespace returns no location.
@@ -78,7 +79,7 @@ def located(
         )
     if not answer.storage_options:
         return answer.location, storage_options
-    return answer.location, {**answer.storage_options, **(storage_options or {})}
+    return answer.location, {**(storage_options or {}), **answer.storage_options}
 
 
 def namespace_package() -> ModuleType:

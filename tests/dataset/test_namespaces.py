@@ -66,13 +66,13 @@ def test_a_table_is_created_continued_and_opened_by_its_id(catalog: Catalog) -> 
     assert pilum.dataset(**where).to_table().to_pydict() == {"y": ["a"]}
 
 
-def test_options_that_are_passed_precede_those_of_the_namespace(tmp_path: Path) -> None:
-    catalog = Catalog(tmp_path, {"sync": "false", "mmap": "false"})
+def test_options_of_the_namespace_precede_those_that_are_passed(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, {"mmap": "false"})
     where: dict[str, Any] = {"namespace_client": catalog, "table_id": ["t"]}
     written = pilum.write_dataset(ROWS, storage_options={"mmap": "true"}, **where)
-    assert written.initial_storage_options == {"sync": "false", "mmap": "true"}
-    opened = pilum.dataset(storage_options={"sync": "true"}, **where)
-    assert opened.initial_storage_options == {"sync": "true", "mmap": "false"}
+    assert written.initial_storage_options == catalog.options
+    opened = pilum.dataset(storage_options={"sync": "false"}, **where)
+    assert opened.initial_storage_options == {"sync": "false", "mmap": "false"}
     assert pilum.dataset(**where).initial_storage_options == catalog.options
 
 
