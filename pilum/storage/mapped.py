@@ -9,7 +9,8 @@ is anything smaller.
 
 A page of a file that has to be fetched from the device blocks the thread that touches it, and there
 is no error if that fails. So only files on local file systems are mapped, and only what the page
-cache holds: a probe asks for some bytes without waiting. Source: docs/decisions/0002-io-model.md.
+cache holds: a probe asks for some bytes without waiting. A file system in memory may refuse the
+probe, but has all its files in the page cache. Source: docs/decisions/0002-io-model.md.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _statfs_type(descriptor: int) -> int:
 def is_cached(descriptor: int, offset: int, size: int) -> bool:
     """Return whether the page cache holds the bytes at some positions of a range of a file.
 
-    False also if the file system cannot answer.
+    False also if the file system cannot answer, unless it is one in memory.
     """
     byte = bytearray(1)
     try:
@@ -74,7 +75,8 @@ def is_cached(descriptor: int, offset: int, size: int) -> bool:
             if os.preadv(descriptor, [byte], position, NO_WAIT) != 1:
                 return False
     except OSError:
-        return False
+        is_in_memory = _statfs_type(descriptor) == _TMPFS
+        return is_in_memory and os.fstat(descriptor).st_size >= offset + size
     return True
 
 

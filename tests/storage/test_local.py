@@ -369,6 +369,28 @@ class TestMaps:
             assert mapped.can_map(file.fileno()) is expected
         assert mapped._statfs_type(-1) == 0
 
+    @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no files in memory")
+    def test_a_file_in_memory_is_cached(self) -> None:
+        descriptor = os.memfd_create("rows")
+        try:
+            os.write(descriptor, bytes(self.SIZE))
+            assert mapped.can_map(descriptor)
+            assert mapped.is_cached(descriptor, 0, self.SIZE)
+            assert not mapped.is_cached(descriptor, 1, self.SIZE)  # beyond the end
+        finally:
+            os.close(descriptor)
+
+    def test_a_device_that_cannot_be_asked_is_not_cached(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*place: Any) -> int:
+            raise OSError("Operation not supported")
+
+        monkeypatch.setattr(os, "preadv", refuse)
+        monkeypatch.setattr(mapped, "_statfs_type", lambda descriptor: mapped._EXT)
+        with open(path, "rb") as file:
+            assert not mapped.is_cached(file.fileno(), 0, self.SIZE)
+
     def test_a_map_keeps_no_descriptor(self, path: Path, maps: list[tuple[int, int]]) -> None:
         source = LocalSource(str(path))
         wanted = Ranges(np.array([0]), np.array([self.SIZE]), is_result=True)
