@@ -303,14 +303,12 @@ def zone_bounds(
     validity: tuple[Bytes, int] | None,
     bounds: NDArray[np.int64],
 ) -> tuple[Bytes, Bytes, NDArray[np.uint32], NDArray[np.uint32]]: ...
-def survey_fragments(
-    message: Bytes,
+def tabulate_records(
+    message: Bytes, number: int, members: NDArray[np.int64], banned: list[str]
 ) -> tuple[
     NDArray[np.int64],
     NDArray[np.int64],
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.uint64],
+    list[NDArray[np.uint64]],
     NDArray[np.uint8],
     NDArray[np.int64],
 ]: ...

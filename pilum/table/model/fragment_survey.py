@@ -4,8 +4,8 @@
                     ▲ starts[0]  ▲ ends[0]
 
 The next version of a table copies these bytes. Only a few fragments are parsed: those that someone
-reads, one for each layout of files, and those that are unusual (`rust/kernels/src/
-fragment_survey.rs` says which).
+reads, one for each layout of files, and those that are unusual: with anything that `_MEMBERS` does
+not list, or that is never valid. The layout of a file is all but its path and its size.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from enum import IntFlag
 from typing import Self
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
+from pilum.kernels.record_members import ODD, Form, RecordMember, Use
 
 __all__ = ["FragmentSurvey", "Trait"]
 
@@ -28,12 +29,82 @@ __all__ = ["FragmentSurvey", "Trait"]
 class Trait(IntFlag):
     """Traits of a fragment."""
 
-    ODD = 1
+    ODD = ODD
     DELETIONS = 2
     DELETIONS_ELSEWHERE = 4
     OVERLAYS = 8
     ROW_IDS = 16
     HIDDEN_COLUMNS = 32
+
+
+_SCOPES = (table_pb2.DataFragment, table_pb2.DataFile, table_pb2.DeletionFile)
+_FRAGMENT, _FILE, _DELETIONS = range(3)
+_ID, _ROWS, _DELETED = range(3)
+_SEQUENCES = (
+    ("row_ids", Trait.ROW_IDS),
+    ("last_updated_at_versions", 0),
+    ("created_at_versions", 0),
+)
+_BANNED = ["\0", ".."]
+"""What no path contains."""
+
+
+def _number(message: type[Message], name: str) -> int:
+    found: int = message.DESCRIPTOR.fields_by_name[name].number
+    return found
+
+
+def _member(
+    scope: int,
+    name: str,
+    form: Form,
+    argument: int = 0,
+    *,
+    uses: int = 0,
+    traits: int = 0,
+    group: int = 0,
+) -> RecordMember:
+    return RecordMember(scope, _number(_SCOPES[scope], name), form, uses, traits, group, argument)
+
+
+def _sequence(name: str, traits: int, group: int) -> list[RecordMember]:
+    """Describe a sequence of numbers of rows, which is stored in one of three ways."""
+    hidden = traits | Trait.HIDDEN_COLUMNS
+    return [
+        _member(_FRAGMENT, f"inline_{name}", Form.BYTES, traits=traits, group=group),
+        _member(_FRAGMENT, f"external_{name}", Form.EMPTY, traits=traits, group=group),
+        _member(_FRAGMENT, f"spilled_{name}", Form.EMPTY, traits=hidden, group=group),
+    ]
+
+
+_MEMBERS = np.array(
+    [
+        _member(_FRAGMENT, "id", Form.COLUMN, _ID),
+        _member(_FRAGMENT, "files", Form.PART, _FILE, uses=Use.REQUIRED),
+        _member(_FRAGMENT, "deletion_file", Form.RECORD, _DELETIONS, traits=Trait.DELETIONS),
+        _member(_FRAGMENT, "physical_rows", Form.COLUMN, _ROWS),
+        *(
+            one
+            for group, (name, traits) in enumerate(_SEQUENCES, 1)
+            for one in _sequence(name, traits, group)
+        ),
+        _member(_FRAGMENT, "overlays", Form.BYTES, uses=Use.STRANGE, traits=Trait.OVERLAYS),
+        _member(_FILE, "path", Form.TEXT, uses=Use.FREE | Use.KEY | Use.REQUIRED),
+        _member(_FILE, "fields", Form.NUMBERS),
+        _member(_FILE, "column_indices", Form.NUMBERS),
+        _member(_FILE, "file_major_version", Form.NUMBER),
+        _member(_FILE, "file_minor_version", Form.NUMBER),
+        _member(_FILE, "file_size_bytes", Form.NUMBER, uses=Use.FREE),
+        _member(_FILE, "base_id", Form.NUMBER, uses=Use.KEY),
+        _member(_DELETIONS, "file_type", Form.CODE, max(table_pb2.DeletionFile.FileType.values())),
+        _member(_DELETIONS, "read_version", Form.NUMBER),
+        _member(_DELETIONS, "id", Form.NUMBER),
+        _member(_DELETIONS, "num_deleted_rows", Form.COLUMN, _DELETED),
+        _member(_DELETIONS, "base_id", Form.NUMBER, traits=Trait.DELETIONS_ELSEWHERE),
+    ],
+    np.int64,
+)
+_FRAGMENTS = _number(table_pb2.Manifest, "fragments")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,10 +134,14 @@ class FragmentSurvey:
     @classmethod
     def of(cls, data: bytes) -> Self:
         """Survey the message of a manifest; raise CorruptFileError if it is none."""
+        message = np.frombuffer(data, np.uint8)
         try:
-            return cls(data, *kernels.survey_fragments(np.frombuffer(data, np.uint8)))
+            found = kernels.tabulate_records(message, _FRAGMENTS, _MEMBERS, _BANNED)
         except CorruptFileError as error:
             raise CorruptFileError(f"not a Manifest: {error}") from None
+        starts, ends, columns, traits, samples = found
+        ids, rows, deleted = columns[_ID], columns[_ROWS], columns[_DELETED]
+        return cls(data, starts, ends, ids, rows, deleted, traits, samples)
 
     def __len__(self) -> int:
         return len(self.ids)

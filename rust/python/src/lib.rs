@@ -14,13 +14,13 @@ mod hnsw;
 mod indices;
 mod inverted;
 mod json;
-mod manifests;
 mod packed;
 mod page_reads;
 mod pages20;
 mod picking;
 mod plans;
 mod rabitq;
+mod records;
 mod vectors;
 
 use pyo3::prelude::*;
@@ -62,8 +62,6 @@ mod _kernels {
         decode_json, encode_json, json_array_contains, json_array_lengths, json_select, json_values,
     };
     #[pymodule_export]
-    use crate::manifests::survey_fragments;
-    #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
     use crate::page_reads::{ChunkTable, MiniBlock, PageReads};
@@ -77,6 +75,8 @@ mod _kernels {
     use crate::plans::{Block, Plan};
     #[pymodule_export]
     use crate::rabitq::{RabitqCodes, pack_sign_codes, rotate_vectors, unpack_sign_codes};
+    #[pymodule_export]
+    use crate::records::tabulate_records;
     #[pymodule_export]
     use crate::vectors::{
         ProductCodebook, cluster_sums, distances, encode_scalar_codes, nearest_centroids,
