@@ -24,6 +24,13 @@ MODULES = (
     "pilum.commit",
     "pilum.indices",
     "pilum.query",
+    "pilum.vector",
+    "pilum.sampler",
+    "pilum.training",
+    "pilum.namespace",
+    "pilum.progress",
+    "pilum.schema",
+    "pilum.tracing",
     "pilum.errors",
 )
 HEAD = """# API reference
