@@ -11,13 +11,7 @@ import pytest
 
 import pilum
 from pilum.errors import InvalidInputError, UnsupportedTypeError
-from pilum.format.types import logical_type
 from pilum.fragment import write_fragments
-
-try:
-    logical_type(pa.dictionary(pa.int32(), pa.string()))
-except UnsupportedTypeError:
-    pytest.skip("columns of dictionaries are not there yet", allow_module_level=True)
 
 RANDOM = np.random.default_rng(1)
 TEXTS = pa.DictionaryArray.from_arrays(
