@@ -105,6 +105,7 @@ _MEMBERS = np.array(
     np.int64,
 )
 _FRAGMENTS = _number(table_pb2.Manifest, "fragments")
+_BEGIN = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +150,8 @@ class FragmentSurvey:
     @property
     def head(self) -> bytes:
         """The message without its fragments."""
-        starts = np.append(self.starts, len(self.data))
-        return _joined(self.data, np.insert(self.ends, 0, 0), starts)
+        starts = np.concatenate((_BEGIN, self.ends))
+        return _joined(self.data, starts, np.concatenate((self.starts, [len(self.data)])))
 
     def entries(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes of adjacent fragments, which are a part of a message as they are."""
@@ -177,7 +178,8 @@ class FragmentSurvey:
 
 def _joined(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
     """Return the bytes of ranges, most of which are empty or adjacent."""
-    starts, ends = starts[starts < ends], ends[starts < ends]
+    is_kept = starts < ends
+    starts, ends = starts[is_kept], ends[is_kept]
     breaks = np.flatnonzero(starts[1:] != ends[:-1])
     firsts = np.concatenate((starts[:1], starts[1:][breaks])).tolist()
     lasts = np.concatenate((ends[:-1][breaks], ends[-1:])).tolist()
