@@ -256,6 +256,7 @@ class LeafFieldReader(PagedFieldReader):
         columns: The column of each leaf, with its file.
         has_members: Whether a leaf is a packed struct.
         joint_id: A value that two readers of one field share if they have the same leaves.
+        has_other_pages: Whether rows were read of a page that is neither known nor plain.
     """
 
     segment = LeafSegment
@@ -269,6 +270,7 @@ class LeafFieldReader(PagedFieldReader):
         self.joint_id = field.id if self.is_one_leaf else tuple(leaves)
         self.num_rows = num_rows
         self._bytes_per_row: float | None = None
+        self.has_other_pages = False
         self._known: dict[int, KnownPage | None] = {}
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
         self.cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
@@ -312,10 +314,12 @@ class LeafFieldReader(PagedFieldReader):
 
     def plain_values(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
         """See `FieldReader.plain_values`."""
-        return None if self._plain is None else self._plain.read(rows)
+        offsets = None if self.plain is None else self.plain.offsets(rows)
+        return None if self.plain is None or offsets is None else self.plain.fetch(offsets)
 
     @cached_property
-    def _plain(self) -> PlainRows | None:
+    def plain(self) -> PlainRows | None:
+        """The rows of pages that store values of fixed width as they are; None for other types."""
         width = width_bits(self.field.arrow_type)
         if not self.is_one_leaf or self.has_members or width is None or width % 8:
             return None

@@ -33,31 +33,43 @@ class PlainRows:
         self._width = width_bytes
         self._offsets = np.full(column.num_pages, _UNKNOWN, np.int64)
 
-    def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """Read rows.
+    def offsets(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return where rows begin in the file; None if some of their pages are encoded.
 
         Args:
             rows: Rows of the column, in any order; at least one.
 
-        Returns:
-            uint8, shape (number of rows, width); None if some of their pages are encoded.
-
         Raises:
             CorruptFileError: If the file is damaged.
         """
-        width, bounds = self._width, self._column.row_bounds
+        bounds = self._column.row_bounds
         pages = bounds.searchsorted(rows, side="right") - 1
         offsets = self._offsets[pages]
-        if (offsets < 0).any():
+        if offsets.min() < 0:
             for page in np.unique(pages[offsets == _UNKNOWN]).tolist():
-                offset = self._column.plain_offset(page, width)
+                offset = self._column.plain_offset(page, self._width)
                 self._offsets[page] = _ENCODED if offset is None else offset
             offsets = self._offsets[pages]
             if (offsets < 0).any():
                 return None
-        offsets = offsets + (rows - bounds[pages]) * width
-        fetched = self._source.read(Ranges(offsets, np.full(len(rows), width)))
+        found: NDArray[np.int64] = offsets + (rows - bounds[pages]) * self._width
+        return found
+
+    def fetch(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Read rows that begin at some offsets.
+
+        Returns:
+            uint8, shape (number of rows, width).
+
+        Raises:
+            CorruptFileError: If the file is damaged.
+        """
+        width = self._width
+        sizes = np.empty_like(offsets)
+        sizes.fill(width)
+        fetched = self._source.read(Ranges(offsets, sizes))
         data = fetched.data
         # One window of the width at each byte; no bytes are copied but those of the rows.
         windows = np.ndarray((len(data) - width + 1, width), np.uint8, data, 0, (1, 1))
-        return np.asarray(windows[fetched.starts])
+        found: NDArray[np.uint8] = windows[fetched.starts]
+        return found

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -79,11 +80,8 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
 _BOOLEAN, _TEXT = pa.bool_(), pa.string()
-_LIMITS = {
-    pa.from_numpy_dtype(name).id: (int(np.iinfo(name).min), int(np.iinfo(name).max))
-    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-}
-"""The least and greatest value of each type of integers, by the id of the type."""
+_INTEGERS = {pa.from_numpy_dtype(form).id: struct.Struct(f"<{form}") for form in "bhiqBHIQ"}
+"""The form of each type of integers, by the id of the type."""
 
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _BOUND_BYTES = 1 << 20
@@ -138,23 +136,23 @@ class Scope:
 
     def bind(self, filter: str | pc.Expression) -> BoundFilter:
         """Bind a filter; see `pilum.expressions`."""
-        if isinstance(filter, str) and (known := self._bound.get(filter)) is not None:
-            return cast("BoundFilter", known)
-        key = _key(filter)
+        # A text is looked up before it is searched for the present moment, which takes longer.
+        key = filter if isinstance(filter, str) else _key(filter)
         found: BoundFilter | None = None if key is None else self._bound.get(key)
         if found is None:
-            found = self._newly_bound(filter)
+            key = _key(filter) if key is filter else key
+            found = self._newly_bound(filter, key is not None)
             if key is not None:
                 self._bound.put(key, found, _BOUND_FACTOR * len(key))
         return found
 
-    def _newly_bound(self, filter: str | pc.Expression) -> BoundFilter:
+    def _newly_bound(self, filter: str | pc.Expression, is_lasting: bool) -> BoundFilter:
         if isinstance(filter, pc.Expression):
             return bind_arrow(filter, self._schema)
         node, arrow = _bind_sql(filter, self._binder)
         if not pt.is_boolean(arrow):
             raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
-        return SqlFilter(references(node), node, _key(filter) is not None)
+        return SqlFilter(references(node), node, is_lasting)
 
 
 def _key(filter: str | pc.Expression) -> str | bytes | None:
@@ -237,6 +235,7 @@ class _Binder:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._names: list[str] = schema.names
+        self._columns: dict[Column, Typed] = {}
         self._rules: dict[type[Expression], Callable[..., Typed]] = {
             Column: self._column,
             Literal: self._literal,
@@ -286,6 +285,9 @@ class _Binder:
 
     def _column(self, node: Column) -> Typed:
         """Return a column for use in an expression, as values instead of their dictionary."""
+        known = self._columns.get(node)
+        if known is not None:
+            return known
         name = node.path[0].lower()
         if name in _WITHOUT_PARENTHESES and node.path == (node.path[0],) and not node.quoted:
             try:
@@ -294,9 +296,11 @@ class _Binder:
                 return self.bind(Call(name, ()))
         else:
             found = self.column(node)
-        if not pt.is_dictionary(found.type):
-            return found
-        return Typed(found.node, found.type.value_type)
+        if pt.is_dictionary(found.type):
+            found = Typed(found.node, found.type.value_type)
+        if node.path[0] in self._names:  # other spellings of a name are unlimited
+            self._columns[node] = found
+        return found
 
     def _find(self, node: Column) -> int:
         name, names = node.path[0], self._names
@@ -455,9 +459,12 @@ def _plain_value(value: LiteralValue, arrow: pa.DataType) -> pa.Scalar | None:
     It is the same as that of `align`, which takes longer than a lookup of the value.
     """
     if type(value) is int:
-        limits = _LIMITS.get(arrow.id)
-        is_held = limits is not None and limits[0] <= value <= limits[1]
-        return scalar_of(value, arrow) if is_held else None
+        form = _INTEGERS.get(arrow.id)
+        try:
+            data = None if form is None else form.pack(value)
+        except struct.error:  # the type does not have the value
+            return None
+        return pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(data)])[0] if data else None
     return scalar_of(value) if type(value) is str and arrow == _TEXT else None
 
 
@@ -507,6 +514,8 @@ def _fold(bound: Typed) -> Typed:
 
 
 def _has_column(node: Expression) -> bool:
+    if isinstance(node, Compare) and isinstance(node.left, Column):  # the common case
+        return True
     return any(isinstance(below, Column) for below in walk(node))
 
 

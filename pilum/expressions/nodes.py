@@ -12,7 +12,6 @@ Arrow types are known, and inserts a `Cast` wherever two types meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -200,16 +199,22 @@ class Opaque(Expression):
     """A part of a filter that only Arrow evaluates; it may be true, false or null for any row."""
 
 
-def walk(node: Expression) -> Iterator[Expression]:
-    """Yield the node and all nodes below it, in pre-order."""
-    yield node
+def walk(node: Expression) -> list[Expression]:
+    """Return the node and all nodes below it, in pre-order."""
+    found: list[Expression] = []
+    _collect(node, found)
+    return found
+
+
+def _collect(node: Expression, found: list[Expression]) -> None:
+    """Add a node and all nodes below it: a generator for each would take longer than a lookup."""
+    found.append(node)
     names: tuple[str, ...] = type(node).__slots__  # `dataclasses.fields` takes much longer
     for name in names:
         value = getattr(node, name)
-        below = value if isinstance(value, tuple) else (value,)
-        for child in below:
+        for child in value if isinstance(value, tuple) else (value,):
             if isinstance(child, Expression):
-                yield from walk(child)
+                _collect(child, found)
 
 
 def references(node: Expression) -> tuple[str, ...]:

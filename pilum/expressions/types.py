@@ -200,6 +200,8 @@ def array_of(scalars: Sequence[pa.Scalar], arrow: pa.DataType) -> pa.Array:
     """Return an array of scalars of one type."""
     if not scalars:
         return pa.nulls(0, arrow)
+    if len(scalars) == 1:
+        return pa.repeat(scalars[0], 1)
     return pa.concat_arrays([pa.repeat(one, 1) for one in scalars])
 
 

@@ -180,17 +180,20 @@ class _Planner:
 
     def _indices_of(self, indexed: Indexed) -> tuple[NamedIndex, ...]:
         """Return the indices on a column, which the version remembers."""
+        prepared = self._snapshot.prepared
+        key = NamedIndex, indexed.path, self._use.segments
+        known: tuple[NamedIndex, ...] | None = prepared.get(key)
+        if known is not None:
+            return known
         if any("." in name for name in indexed.path[1:]):
             return ()
         path = ".".join(indexed.path)
-        own = open_segments(self._snapshot, path)
-        self.is_lasting = self.is_lasting and are_all_open(self._snapshot, path)
-        key = NamedIndex, id(own), self._use.segments
-        found: tuple[object, tuple[NamedIndex, ...]] | None = self._snapshot.prepared.get(key)
-        if found is None or found[0] is not own:
-            found = own, named_indices(own, self._use.segments)
-            self._snapshot.prepared.put(key, found, 1)
-        return found[1]
+        found = named_indices(open_segments(self._snapshot, path), self._use.segments)
+        if are_all_open(self._snapshot, path):
+            prepared.put(key, found, 1)
+        else:
+            self.is_lasting = False
+        return found
 
 
 def _connected(plans: Sequence[Plan], num_found: int, *, is_all: bool, is_whole: bool) -> Plan:
@@ -218,9 +221,7 @@ def _is_worth_it(
         num_fragments = max(int(num_fragments * share), 1)
     if use.only_counts:
         read_rows = 0
-    columns = scan_columns(snapshot.described, filter.columns)
-    row_bytes = sum(_width_bytes(column.arrow.type) for column in columns)
-    scan_ns = num_rows * (_SCANNED_ROW_NS + row_bytes * _SCANNED_BYTE_NS)
+    scan_ns = num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, filter) * _SCANNED_BYTE_NS)
     saved_ns = scan_ns + max(num_fragments - read_rows, 0) * _FRAGMENT_NS
     return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= saved_ns
 
@@ -231,6 +232,17 @@ def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
         return snapshot.num_rows
     found = map(fragments.find, fragment_ids)
     return sum(fragment.num_rows for fragment in found if fragment is not None)
+
+
+def _row_bytes(snapshot: Snapshot, filter: BoundFilter) -> float:
+    """Return the width of the columns of a filter, which the version remembers."""
+    key = _row_bytes, filter.columns
+    found: float | None = snapshot.prepared.get(key)
+    if found is None:
+        columns = scan_columns(snapshot.described, filter.columns)
+        found = sum(_width_bytes(column.arrow.type) for column in columns)
+        snapshot.prepared.put(key, found, 1)
+    return found
 
 
 def _width_bytes(arrow: pa.DataType) -> float:

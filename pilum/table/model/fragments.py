@@ -275,7 +275,7 @@ class StoredFragments(Fragments):
             found |= Feature.BASE_PATHS
         return found | Feature.DATA_OVERLAY_FILES if traits & Trait.OVERLAYS else found
 
-    @property
+    @cached_property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
         return bool(self.survey.all_traits & Trait.DELETIONS)

@@ -1,6 +1,7 @@
 """Few rows of local files, by their addresses.
 
     addresses ──▶ rows of each fragment ──▶ known pages ──▶ one kernel call ──▶ the given order
+                                        ──▶ plain pages ──▶ the bytes of the rows
 
 This is what searches and lookups end with, so it takes as few steps as possible. Columns with
 members, small files in memory and pages that are not known yet are read as `take` reads them.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +21,18 @@ from pilum.arrays import has_dictionaries, join_arrays, taken
 from pilum.blocks import NUMBERS, fixed_bytes, integers
 from pilum.container.assemble import assemble_leaf
 from pilum.container.fields import LeafFieldReader
+from pilum.container.plain_rows import PlainRows
 from pilum.container.segments import FieldReader
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.rows import Addresses, RowRanges
 from pilum.table.read.columns import ReadColumns
+from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["FEW_ROWS", "few_rows", "reordered"]
+__all__ = ["FEW_ROWS", "few_rows", "few_rows_of", "reordered"]
 
-FEW_ROWS = 16
+FEW_ROWS = 64
 """Maximum number of rows that are read this way."""
 
 _ROW = (1 << 32) - 1
@@ -55,27 +59,100 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
     fragments = list(_fragments(snapshot, distinct, wanted))
     if sum(len(rows) for _, rows in fragments) < len(distinct):
         return None  # some rows do not exist
+    if not all(_are_readable(fields) for fields, _ in fragments):
+        return None
+    table = _read(fragments, wanted)
+    is_in_order = len(distinct) == len(listed) and order == list(range(len(listed)))
+    return table if table is None or is_in_order else reordered(table, back)
+
+
+def few_rows_of(
+    parts: Sequence[tuple[FragmentReader, NDArray[np.int64]]], wanted: ReadColumns
+) -> pa.Table | None:
+    """Return rows of fragments, in their order; None if they have to be read another way.
+
+    Args:
+        parts: Fragments, and some of their physical rows, ascending and distinct; at most
+            `FEW_ROWS` in all.
+        wanted: The columns.
+    """
+    if not wanted.fields or len(wanted.fields) != len(wanted.columns):  # some are in no file
+        return None
+    fragments: list[tuple[list[FieldReader], list[int]]] = []
+    for reader, rows in parts:
+        fields = reader.fields(wanted.fields)
+        if not _are_readable(fields):
+            return None
+        fragments.append((fields, rows.tolist()))
+    return _read(fragments, wanted)
+
+
+def _are_readable(fields: Sequence[FieldReader]) -> bool:
+    """Return whether all pages of fields are known or plain, as far as they were read."""
+    for field in fields:
+        if not isinstance(field, LeafFieldReader) or field.has_other_pages:
+            return False
+    return True
+
+
+def _read(
+    fragments: Sequence[tuple[list[FieldReader], list[int]]], wanted: ReadColumns
+) -> pa.Table | None:
+    """Read rows of the fields of fragments; None if they have to be read another way."""
     pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
-    runs: list[list[_Run]] = [[] for _ in wanted.fields]
-    for fields, rows in fragments:
-        for own, field in zip(runs, fields, strict=True):
-            known = _pages(field, rows)
-            if known is None:
-                return None
-            for page, ranges in known:
-                if not own or own[-1].form != page.form:
-                    own.append(_Run(page.form))
-                own[-1].add(len(pages), ranges.num_rows)
-                pages.append((page, ranges.bounds))
+    runs: list[list[_Run | _PlainRun]] = [[] for _ in wanted.fields]
     try:
-        arrays = _arrays(wanted, pages, runs) if pages else None
+        for fields, rows in fragments:
+            for own, field in zip(runs, fields, strict=True):
+                assert isinstance(field, LeafFieldReader)
+                if not _add(field, rows, pages, own):
+                    field.has_other_pages = True
+                    return None
+        arrays = _arrays(wanted, pages, runs) if fragments else None
     except CorruptFileError:
         return None  # to be located
-    if arrays is None:
-        return None
-    table = pa.Table.from_arrays(arrays, schema=wanted.schema)
-    is_in_order = len(distinct) == len(listed) and order == list(range(len(listed)))
-    return table if is_in_order else reordered(table, back)
+    return None if arrays is None else pa.Table.from_arrays(arrays, schema=wanted.schema)
+
+
+def _add(
+    field: LeafFieldReader,
+    rows: list[int],
+    pages: list[tuple[KnownPage, NDArray[np.int64]]],
+    runs: list[_Run | _PlainRun],
+) -> bool:
+    """Add the pages of a field with rows of its fragment, or their places if pages are plain.
+
+    Returns:
+        False if a page has another form.
+    """
+    known = _pages(field, rows)
+    if known is None:
+        is_number = field.field.arrow_type.id in NUMBERS
+        plain = field.plain if is_number else None
+        offsets = None if plain is None else plain.offsets(np.array(rows, np.int64))
+        if plain is None or offsets is None:
+            return False
+        runs.append(_PlainRun(plain, offsets))
+        return True
+    for page, ranges in known:
+        last = runs[-1] if runs else None
+        if not isinstance(last, _Run) or last.form != page.form:
+            runs.append(last := _Run(page.form))
+        last.add(len(pages), ranges.num_rows)
+        pages.append((page, ranges.bounds))
+    return True
+
+
+class _PlainRun(NamedTuple):
+    """Rows that their pages store as they are, and where each begins in the file."""
+
+    rows: PlainRows
+    offsets: NDArray[np.int64]
+
+    def read(self, kind: pa.DataType) -> pa.Array:
+        """Read the rows, which have values of a type."""
+        values = pa.py_buffer(self.rows.fetch(self.offsets))
+        return pa.Array.from_buffers(kind, len(self.offsets), [None, values], 0)
 
 
 class _Run:
@@ -103,16 +180,22 @@ class _Run:
 def _arrays(
     wanted: ReadColumns,
     pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
-    runs: Sequence[Sequence[_Run]],
+    runs: Sequence[Sequence[_Run | _PlainRun]],
 ) -> list[pa.Array] | None:
     """Return the columns; None if the chunks of a page are not known yet."""
-    found = read_known(pages, [run.places for own in runs for run in own])
+    groups = [run.places for own in runs for run in own if isinstance(run, _Run)]
+    found = read_known(pages, groups) if pages else []
     if found is None:
         return None
     decoded = iter(found)
     arrays = []
     for column, field, own in zip(wanted.columns, wanted.fields, runs, strict=True):
-        pieces = [assemble_leaf(field, next(decoded), run.num_rows) for run in own]
+        pieces = [
+            assemble_leaf(field, next(decoded), run.num_rows)
+            if isinstance(run, _Run)
+            else run.read(field.arrow_type)
+            for run in own
+        ]
         arrays.append(column.pick(join_arrays(pieces, f"column {column.name!r}")))
     return arrays
 
@@ -154,10 +237,8 @@ def _fragments(
         first = last
 
 
-def _pages(field: FieldReader, rows: list[int]) -> list[tuple[KnownPage, RowRanges]] | None:
+def _pages(field: LeafFieldReader, rows: list[int]) -> list[tuple[KnownPage, RowRanges]] | None:
     """Return the pages of a field with rows of its fragment; None if they are not known."""
-    if not isinstance(field, LeafFieldReader):
-        return None
     found = []
     cuts: list[int] = field.page_cuts
     first, count = 0, len(rows)

@@ -25,7 +25,7 @@ from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import MetaColumns, ReadColumns
-from pilum.table.read.few_rows import FEW_ROWS, few_rows, reordered
+from pilum.table.read.few_rows import FEW_ROWS, few_rows, few_rows_of, reordered
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
@@ -281,6 +281,11 @@ def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa
 
     Parts with few rows in local files share chunks, and so do adjacent small fragments.
     """
+    num_rows = len(parts[0][1]) if len(parts) == 1 else sum([len(rows) for _, rows in parts])
+    if num_rows <= FEW_ROWS and not snapshot.store.is_remote:
+        found = few_rows_of(parts, wanted)
+        if found is not None:
+            return found
     meta = MetaColumns(snapshot)
     if len(parts) == 1:
         return _rows_of(parts, wanted, meta)
