@@ -98,22 +98,26 @@ def _greatest(columns: Mapping[str, TextColumn], query: MultiMatchQuery, k: int 
 
 
 def _boolean(columns: Mapping[str, TextColumn], query: BooleanQuery) -> Hits:
-    """Combine the answers of clauses on several columns."""
-    found: Hits | None = None
+    """Combine the answers of clauses on several columns.
+
+    As in the reference, the scores of MUST and those of SHOULD are added up by themselves, in the
+    order of the clauses: sums of floats depend on their order.
+    """
+    must: Hits | None = None
     for clause in query.of(Occur.MUST):
-        if found is None:
-            found = _hits(columns, clause, None)
+        if must is None:
+            must = _hits(columns, clause, None)
         else:
-            found = found.both(_hits(_within_all(columns, found), clause, None))
-    should = None
+            must = must.both(_hits(_within_all(columns, must), clause, None))
+    within = columns if must is None else _within_all(columns, must)
+    should: Hits | None = None
     for clause in query.of(Occur.SHOULD):
-        within = columns if found is None else _within_all(columns, found)
         more = _hits(within, clause, None)
-        if found is not None:
-            found = found.plus(more)
-        else:
-            should = more if should is None else should.any(more)
-    result = should if found is None else found
+        should = more if should is None else should.any(more)
+    if must is None:
+        result = should
+    else:
+        result = must if should is None else must.plus(should)
     assert result is not None
     for clause in query.of(Occur.MUST_NOT):
         result = result.without(_hits(_within_all(columns, result), clause, None))

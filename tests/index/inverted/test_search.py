@@ -145,7 +145,7 @@ def test_boolean_queries(
         should = [one[number] for one in scores[Occur.SHOULD] if number in one]
         is_required = len(must) == len(scores[Occur.MUST]) and bool(must or should)
         if is_required and not any(number in one for one in scores[Occur.MUST_NOT]):
-            expected[number] = total([total(must), *should]) if must else total(should)
+            expected[number] = total([total(must), total(should)]) if must else total(should)
     assert found(index, BooleanQuery(queries), 4) == best(expected, 4)
     if not scores[Occur.MUST_NOT] and len(queries) == 2:
         made = queries[0][1] & queries[1][1]

@@ -387,13 +387,13 @@ impl<'a> Boolean<'a> {
 
     fn score(&mut self) -> Result<f32> {
         let document = self.required.document();
-        let mut sum = self.required.score()?;
+        let mut more = 0f32;
         for node in &mut self.optional {
             if node.advance(document)? == document {
-                sum += node.score()?;
+                more += node.score()?;
             }
         }
-        Ok(sum)
+        Ok(self.required.score()? + more)
     }
 }
 

@@ -208,12 +208,13 @@ impl<'a> Tree<'a> {
                 optional,
                 excluded,
             } => {
-                let Some(mut sum) = required.score(scores, document)? else {
+                let Some(least) = required.score(scores, document)? else {
                     return Ok(None);
                 };
+                let mut more = 0f32;
                 for one in optional {
                     if let Some(score) = one.score(scores, document)? {
-                        sum += score;
+                        more += score;
                     }
                 }
                 if let Some(document) = document {
@@ -223,7 +224,7 @@ impl<'a> Tree<'a> {
                         }
                     }
                 }
-                Some(sum)
+                Some(least + more)
             }
             Self::Scaled(tree, factor) => {
                 let score = tree.score(scores, document)?;
