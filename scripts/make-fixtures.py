@@ -44,23 +44,30 @@ RELEASES = {
 """What to install beside each release, and the file versions that were not experimental in it."""
 ROW_ID_RELEASES = ("0.30.0", "1.0.4", "7.1.0")
 """Those of which there are tables with stable row ids too, in archives of their own."""
+TEXT_RELEASES = {"0.27.2": "pyarrow<20", "0.33.0": "pyarrow<21", "0.38.3": "pyarrow<22"}
+"""Those of which there is a table with full-text indices, and what to install beside them."""
 ROWS = 40
 
 
 def main(releases: list[str]) -> None:
     """Installs releases and lets each write what is missing."""
     for release in releases:
-        _make(release, FIXTURES / f"pylance-{release}.tar.xz", "--write")
+        if release in RELEASES:
+            arrow, versions = RELEASES[release]
+            _make(release, FIXTURES / f"pylance-{release}.tar.xz", arrow, "--write", *versions)
         if release in ROW_ID_RELEASES:
-            _make(release, FIXTURES / f"row-ids-{release}.tar.xz", "--write-row-ids")
+            archive = FIXTURES / f"row-ids-{release}.tar.xz"
+            _make(release, archive, RELEASES[release][0], "--write-row-ids")
+        if release in TEXT_RELEASES:
+            archive = FIXTURES / f"text-indices-{release}.tar.xz"
+            _make(release, archive, TEXT_RELEASES[release], "--write-text-indices")
 
 
-def _make(release: str, archive: Path, what: str) -> None:
+def _make(release: str, archive: Path, arrow: str, what: str, *versions: str) -> None:
     if not archive.exists():
         with tempfile.TemporaryDirectory() as folder:
             python, tables = Path(folder, "venv", "bin", "python"), Path(folder, "tables")
             venv.create(Path(folder, "venv"), with_pip=True)
-            arrow, versions = RELEASES[release]
             numpy = "numpy<2" if arrow < "pyarrow<18" else "numpy"
             wanted = [f"pylance=={release}", arrow, numpy, "setuptools<81"]
             pip = [python, "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
@@ -136,6 +143,28 @@ def write_row_ids(folder: Path) -> None:
         except BaseException as error:  # a panic of the library is none of Exception
             print(f"{name}: {str(error)[:200]!r}")
             shutil.rmtree(path, ignore_errors=True)
+
+
+def write_text_indices(folder: Path) -> None:
+    """Runs in the environment of one release: writes a table with full-text indices.
+
+    One of words as they are, with positions; one of English stems without stop words. The last
+    rows are in no index.
+    """
+    import lance
+    import pyarrow as pa
+
+    words = ("quick", "brown", "fox", "the", "running", "lazy")
+    texts = _some(lambda row: " ".join(words[(row * row + i) % (2 + i)] for i in range(row % 6)))
+    table = pa.table({"i": range(ROWS), "plain": texts, "english": texts[::-1]})
+    path = folder / "texts" / "words.lance"
+    path.parent.mkdir(parents=True)
+    dataset = lance.write_dataset(table.slice(0, 35), str(path), max_rows_per_file=20)
+    plain, english = ({"stem": own, "remove_stop_words": own} for own in (False, True))
+    dataset.create_scalar_index("plain", "INVERTED", with_position=True, **plain)
+    dataset.create_scalar_index("english", "INVERTED", with_position=False, **english)
+    lance.write_dataset(table.slice(35), str(path), mode="append")
+    _save(pa, path.with_suffix(".arrow"), lance.dataset(str(path)).to_table())
 
 
 def _versions(lance: Any, versions: list[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -331,5 +360,8 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--write-row-ids"]:
         os.environ.setdefault("RUST_LOG", "error")
         write_row_ids(Path(sys.argv[3]))
+    elif sys.argv[1:2] == ["--write-text-indices"]:
+        os.environ.setdefault("RUST_LOG", "error")
+        write_text_indices(Path(sys.argv[3]))
     else:
-        main(sys.argv[1:] or list(RELEASES))
+        main(sys.argv[1:] or [*RELEASES, *TEXT_RELEASES])

@@ -121,8 +121,12 @@ def booleans(library: Any) -> list[Any]:
     inner = nested(library, (must, ("dog", "t")), (should, ("fox", "s")), (should, ("lazy", "s")))
     boosted = library.BoostQuery(library.MatchQuery("brown fox", "s"), inner, negative_boost=0.3)
     return [
-        nested(library, (must, ("fox", "s")), (should, ("quick", "s")), (should, ("dog lazy", "s"))),
-        nested(library, (must, ("fox", "s")), (should, ("quick", "t")), (should, ("dog lazy", "t"))),
+        nested(
+            library, (must, ("fox", "s")), (should, ("quick", "s")), (should, ("dog lazy", "s"))
+        ),
+        nested(
+            library, (must, ("fox", "s")), (should, ("quick", "t")), (should, ("dog lazy", "t"))
+        ),
         nested(library, (must, ("fox", "t")), (must, ("dog", "s")), (must, both), (should, inner)),
         nested(library, (should, both), (should, ("dog", "s")), (should, ("brown", "t"))),
         nested(library, (should, boosted), (should, inner), (must_not, ("lazy", "t"))),
@@ -137,7 +141,7 @@ def test_booleans_of_several_columns(uri: str) -> None:
     """
     for limit in (5, 90):
         for mine, theirs in zip(booleans(own), booleans(peer), strict=True):
-            scan = {"columns": ["i", "_score"], "limit": limit}
+            scan: dict[str, Any] = {"columns": ["i", "_score"], "limit": limit}
             expected = lance.dataset(uri).to_table(full_text_query=theirs, **scan)
             found = pilum.dataset(uri).to_table(full_text_query=mine, **scan)
             assert found["_score"].equals(expected["_score"]), mine

@@ -16,7 +16,7 @@ from pilum.index.inverted.partition import Documents, Partition
 from pilum.index.inverted.posting_rows import MadeRows
 from pilum.index.inverted.queries import FullTextQuery, MatchQuery, leaves
 from pilum.index.inverted.tokens import Analyzer, TokenSet
-from pilum.kernels import Entries, PostingLayout, bm25_norms
+from pilum.kernels import Entries
 
 __all__ = ["flat_partition", "tokens_of"]
 
@@ -74,21 +74,12 @@ def flat_partition(
         token_set, num_tokens = builder.finish(), len(builder)
     else:
         token_set, num_tokens = _set_of(tokens, analyzer), len(tokens)
-    return Partition(
-        joined, token_set, _rows(joined, Entries.group(analysed, num_tokens), rounds_lengths)
-    )
+    entries = Entries.group(analysed, num_tokens)
+    rows = MadeRows.of(entries, joined.lengths, rounds_lengths=rounds_lengths)
+    return Partition(joined, token_set, rows)
 
 
 def _set_of(tokens: list[str], analyzer: Analyzer) -> TokenSet:
     builder = analyzer.builder()
     builder.add(pa.array(tokens, pa.large_utf8()))
     return builder.finish()
-
-
-def _rows(documents: Documents, entries: Entries, rounds_lengths: bool) -> MadeRows:
-    layout = PostingLayout(128, False)
-    totals = documents.statistics
-    counts = np.diff(entries.ends, prepend=np.int64(0))
-    norms = bm25_norms(documents.lengths, totals.num_documents, totals.num_tokens, rounds_lengths)
-    made = entries.write((0, len(counts)), documents.lengths, norms, layout, "stream")
-    return MadeRows(layout, made, counts, rounds_lengths=rounds_lengths)

@@ -2,6 +2,7 @@
 
     train    rows ──▶ partitions of bounded memory ──▶ merged into one     (`building`, `merging`)
     open     metadata.lance, then documents and tokens of each partition   (`metadata`, `partition`)
+             or the files of an old release                               (`old_layout`)
     search   queries of words ──▶ rows with scores                         (`columns`, `search`)
     merge    partitions of segments and new rows ──▶ one partition
 
@@ -24,6 +25,7 @@ from pilum.index.inverted.building import spill
 from pilum.index.inverted.index import InvertedIndex
 from pilum.index.inverted.merging import merge_partitions
 from pilum.index.inverted.metadata import METADATA_FILE, InvertedMetadata
+from pilum.index.inverted.old_layout import has_old_layout, open_old_layout
 from pilum.index.inverted.parameters import TYPE_URL, InvertedParameters
 from pilum.index.inverted.partition import Partition, file_names, open_partition
 
@@ -88,6 +90,9 @@ class _Inverted(IndexType[InvertedIndex]):
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> InvertedIndex:
         """Open a segment: read its documents and tokens."""
+        if has_old_layout(folder):
+            parameters, partition = open_old_layout(folder)
+            return InvertedIndex(parameters, [partition])
         metadata = InvertedMetadata.read(folder)
         elements = bool(details) and InvertedParameters.from_details(details).list_elements
         parameters = replace(metadata.parameters, list_elements=elements)

@@ -95,5 +95,5 @@ class InvertedMetadata:
 def _fragments(stored: bytes | None, path: str) -> BitMap:
     try:
         return BitMap.deserialize(stored or b"")
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise CorruptFileError(f"deleted fragments: {error}", path) from error

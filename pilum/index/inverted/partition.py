@@ -160,9 +160,10 @@ class Partition:
     def size_bytes(self) -> int:
         """The memory in use."""
         own = self.documents.size_bytes + self.tokens.size_bytes
-        rows = self.rows.size_bytes if isinstance(self.rows, StoredRows) else 0
         norms = sum(norms.size_bytes for norms in list(self._norms.values()))
-        return own + rows + norms + self._postings.size_bytes + self._sets.size_bytes
+        return (
+            own + self.rows.size_bytes + norms + self._postings.size_bytes + self._sets.size_bytes
+        )
 
     def norms(self, statistics: Statistics) -> Norms:
         """Return what the length of each document means for its scores."""
@@ -232,11 +233,22 @@ class Partition:
         if kept is not None and kept[0] is rows:
             found: DocumentSet = kept[1]
             return found
-        references, order = self._in_order()
+        references, order = self.in_order()
         made = DocumentSet(references, order, rows.listed, rows.is_complement)
         # The rows are kept, too: while they are, no other set has their identity.
         self._sets.put(id(rows), (rows, made), 8 * rows.num_listed + len(references) // 8)
         return made
+
+    def in_order(self) -> tuple[Addresses, NDArray[np.uint32] | None]:
+        """Return the references in ascending order, and the documents that they belong to."""
+        if self._sorted is None:
+            references = self.documents.references
+            if len(references) < 2 or bool((references[:-1] <= references[1:]).all()):
+                self._sorted = references, None
+            else:
+                order = np.argsort(references, kind="stable")
+                self._sorted = references[order], order.astype(np.uint32)
+        return self._sorted
 
     def prewarm(self) -> None:
         """Load everything into memory."""
@@ -258,17 +270,6 @@ class Partition:
             }
         except CorruptFileError as error:
             raise CorruptFileError(f"posting lists: {error}", self.path) from error
-
-    def _in_order(self) -> tuple[Addresses, NDArray[np.uint32] | None]:
-        """Return the references in ascending order, and the documents that they belong to."""
-        if self._sorted is None:
-            references = self.documents.references
-            if len(references) < 2 or bool((references[:-1] <= references[1:]).all()):
-                self._sorted = references, None
-            else:
-                order = np.argsort(references, kind="stable")
-                self._sorted = references[order], order.astype(np.uint32)
-        return self._sorted
 
 
 def file_names(number: int) -> tuple[str, str, str]:
@@ -293,11 +294,22 @@ def open_partition(folder: IndexFolder, number: int, metadata: Mapping[str, str]
     made = Partition(
         Documents.read(documents), TokenSet.from_table(tokens.read()), rows, invert.path
     )
+    _require_distinct(made, documents.path)
     if len(made.tokens) > rows.num_tokens:
         raise CorruptFileError(
             f"{len(made.tokens)} tokens, but {rows.num_tokens} posting lists", invert.path
         )
     return made
+
+
+def _require_distinct(partition: Partition, path: str) -> None:
+    """Raise an error if a row has two documents, other than those of the elements of its list.
+
+    Merges of the reference keep the old text of an updated row with a stable id.
+    """
+    references, _ = partition.in_order()
+    if not partition.documents.elements and not bool((references[:-1] < references[1:]).all()):
+        raise CorruptFileError("two documents are of one row", path)
 
 
 def _numbers(table: pa.Table, name: str, kind: pa.DataType, path: str) -> NDArray[Any]:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.rows import RowRanges
 from pilum.index.files import IndexFile
-from pilum.kernels import PostingLayout
+from pilum.kernels import Entries, PostingLayout, bm25_norms
 
 __all__ = [
     "BLOCK_SIZE",
@@ -96,6 +96,11 @@ class PostingRows(ABC):
     def lengths(self) -> NDArray[np.uint32]:
         """The number of documents of each token."""
 
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The memory in use."""
+
     @abstractmethod
     def read(self, ids: NDArray[np.int64], *, with_positions: bool) -> PostingTable:
         """Return the rows of token ids, in any order.
@@ -125,16 +130,49 @@ class MadeRows(PostingRows):
     ) -> None:
         self.layout = layout
         self.rounds_lengths = rounds_lengths
-        self.has_positions = True
+        self.has_positions = "positions" in made
         self._lengths = counts.astype(np.uint32)
         self._rows = np.cumsum(counts > 0) - 1
         self._postings: BinaryLists = made["postings"]
-        self._positions: StoredPositions = (True, *made["positions"])
+        self._positions: StoredPositions | None = None
+        if self.has_positions:
+            self._positions = (True, *made["positions"])
+
+    @classmethod
+    def of(
+        cls,
+        entries: Entries,
+        lengths: NDArray[np.uint32],
+        *,
+        rounds_lengths: bool = False,
+        has_positions: bool = True,
+    ) -> MadeRows:
+        """Write the entries of all tokens.
+
+        Args:
+            entries: The entries.
+            lengths: The number of tokens of each document.
+            rounds_lengths: Whether scores use rounded lengths of documents.
+            has_positions: Whether the entries have positions.
+        """
+        layout = PostingLayout(128, False)
+        counts = np.diff(entries.ends, prepend=np.int64(0))
+        total = int(lengths.sum(dtype=np.uint64))
+        norms = bm25_norms(lengths, len(lengths), total, rounds_lengths)
+        kind = "stream" if has_positions else "none"
+        made = entries.write((0, len(counts)), lengths, norms, layout, kind)
+        return cls(layout, made, counts, rounds_lengths=rounds_lengths)
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
         """The number of documents of each token."""
         return self._lengths
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory in use."""
+        arrays = [self._lengths, self._rows, *self._postings, *(self._positions or ())[1:]]
+        return sum(array.nbytes for array in arrays)
 
     def read(self, ids: NDArray[np.int64], *, with_positions: bool) -> PostingTable:
         """Return the rows of token ids, which occur."""

@@ -114,10 +114,9 @@ def _boolean(columns: Mapping[str, TextColumn], query: BooleanQuery) -> Hits:
     for clause in query.of(Occur.SHOULD):
         more = _hits(within, clause, None)
         should = more if should is None else should.any(more)
-    if must is None:
-        result = should
-    else:
-        result = must if should is None else must.plus(should)
+    result = should if must is None else must
+    if must is not None and should is not None:
+        result = must.plus(should)
     assert result is not None
     for clause in query.of(Occur.MUST_NOT):
         result = result.without(_hits(_within_all(columns, result), clause, None))

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.lists import is_list
-from pilum.format.rows import Addresses
+from pilum.format.rows import Addresses, addresses_of_rows
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
 from pilum.index.inverted.columns import SearchPart, TextColumn
@@ -314,6 +314,7 @@ class _Search:
         parts: list[SearchPart] = []
         for segment in segments:
             index = _text_index(segment)
+            _require_rows(segment, index)
             allowed = allowed_rows(segment, lambda: index.references, self._matching)  # noqa: B023
             parts += index.parts(allowed, _locator(segment))
         return parts
@@ -351,6 +352,46 @@ def _text_index(segment: OpenSegment) -> InvertedIndex:
     index = segment.index
     assert isinstance(index, InvertedIndex)
     return index
+
+
+def _require_rows(segment: OpenSegment, index: InvertedIndex) -> None:
+    """Check that the documents of an index can be rows of the table.
+
+    The session remembers this. Addresses in segments that lost fragments, or whose rows moved, are
+    looked up one by one anyway.
+
+    Raises:
+        CorruptFileError: If they cannot.
+    """
+    cache, key = segment.snapshot.session.indices, (_require_rows, segment.version_key)
+    if cache.get(key):
+        return
+    for partition in index.partitions:
+        references, _ = partition.in_order()
+        if segment.has_ids:
+            num_ids = segment.snapshot.manifest.next_row_id
+            num_wrong = len(references) - int(references.searchsorted(np.uint64(num_ids)))
+        else:
+            num_wrong = _num_elsewhere(segment, references)
+        if num_wrong:
+            raise CorruptFileError(
+                f"documents that are no rows of the table: {num_wrong}", partition.path
+            )
+    cache.put(key, True, 1)
+
+
+def _num_elsewhere(segment: OpenSegment, addresses: Addresses) -> int:
+    """Return how many sorted addresses are not those of rows of the covered fragments.
+
+    It is 0 if some of these fragments are gone.
+    """
+    if not is_plain(segment) or segment.fragments != segment.segment.entry.fragments:
+        return 0
+    fragments, sizes = np.array(segment.fragments, np.int64), np.array(segment.segment.sizes)
+    starts = addresses_of_rows(fragments, np.zeros_like(sizes))
+    ends = addresses_of_rows(fragments, sizes)
+    found = addresses.searchsorted(ends) - addresses.searchsorted(starts)
+    return len(addresses) - int(found.sum())
 
 
 def _locator(segment: OpenSegment) -> Callable[[Addresses], Addresses] | None:
