@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from servers.moto import moto_server
 from servers.processes import Server
 
+# Many tests start interpreters that import pilum: one compiles it, all others find its bytecode.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ALLOWED_SKIPS = Path(__file__).with_name("skips-allowed.txt")
 
 # Examples are the same for everyone, and none depends on how fast the machine is. Tests that share

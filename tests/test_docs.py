@@ -72,11 +72,8 @@ def needs(text: str) -> list[pytest.MarkDecorator]:
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     file = tmp_path / page.name
     file.write_text(script(page.read_text()))
-    # Spark starts many interpreters that import pilum; only the first should compile it.
-    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     own = {
         "PYTHONPATH": str(ROOT),
-        "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": SMALL_SPARK,
         **jvm.ENVIRONMENT,
@@ -87,7 +84,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, file],
             cwd=folder,
-            env={**kept, **own},
+            env={**os.environ, **own},
             capture_output=True,
             text=True,
             timeout=GUARD_SECONDS,

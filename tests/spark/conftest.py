@@ -32,6 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.defaultJavaOptions": jvm.OPTIONS,
         "spark.driver.memory": "1g",
         "spark.log.level": "OFF",
+        "spark.python.daemon.module": "spark.preloaded",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -40,19 +41,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     builder = SparkSession.builder.appName("pilum-tests").master("local[2,2]").config(map=settings)
     with pytest.MonkeyPatch.context() as environment:
-        _for_workers(environment, tmp_path_factory.mktemp("bytecode"))
+        # Of Spark's many short-lived interpreters.
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        environment.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
         session = builder.getOrCreate()
         yield session
         session.stop()
-
-
-def _for_workers(environment: pytest.MonkeyPatch, bytecode: Path) -> None:
-    """Sets what the many short-lived interpreters of Spark need."""
-    environment.setenv("PYSPARK_PYTHON", sys.executable)
-    environment.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
-    # Each of them imports pilum; none should compile it anew.
-    environment.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    environment.setenv("PYTHONPYCACHEPREFIX", str(bytecode))
 
 
 @pytest.fixture

@@ -133,14 +133,11 @@ def arrive(incoming: Path, *rows: dict[str, Any]) -> None:
     os.utime(path, (number, number))
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What drivers and daemons of their own need, with a folder for their bytecode."""
-    # Many interpreters import pilum; only the first should compile it.
-    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def environment() -> dict[str, str]:
+    """Return the environment of drivers and daemons that are processes of their own."""
     return {
-        **kept,
+        **os.environ,
         **jvm.ENVIRONMENT,
-        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), *filter(None, sys.path)]),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),

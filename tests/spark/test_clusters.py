@@ -47,7 +47,7 @@ def run(where: str, uri: str) -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, where, uri],
         # Spark Connect then takes a free port, not 15002, which another process may have.
-        env=environment(Path(uri).parent) | ({"SPARK_TESTING": "1"} if where == "connect" else {}),
+        env=environment() | ({"SPARK_TESTING": "1"} if where == "connect" else {}),
         cwd=Path(uri).parent,
         capture_output=True,
         text=True,
@@ -64,7 +64,7 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
     command += [f"org.apache.spark.deploy.{name}", *arguments]
     with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment(folder), stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=environment(), stdout=output, stderr=output)
     try:
         yield log
     finally:

@@ -19,11 +19,11 @@ import pilum
 HERE = Path(__file__).parent
 
 
-def run_until_killed(script: str, folder: Path, *arguments: object) -> None:
+def run_until_killed(script: str, *arguments: object) -> None:
     """A driver that goes on with a stream, and dies."""
     done = subprocess.run(
         [sys.executable, HERE / script, *map(str, arguments)],
-        env=environment(folder),
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=GUARD_SECONDS,
@@ -41,7 +41,7 @@ def test_a_driver_killed_before_within_and_behind_a_commit_takes_each_row_once(
     pilum.write_dataset(pa.table({"id": pa.array([], pa.int64())}), uri)
     arrive(incoming, {"id": 0}, {"id": 1})
     for moment, expected in (("before", 1), ("within", 1), ("behind", 2)):
-        run_until_killed("mortal.py", tmp_path, moment, uri, incoming, checkpoint)
+        run_until_killed("mortal.py", moment, uri, incoming, checkpoint)
         assert version(uri) == expected
     assert sorted(pilum.dataset(uri).to_table()["id"].to_pylist()) == [0, 1]
 
@@ -69,7 +69,7 @@ def test_drivers_killed_in_the_first_batch_of_a_table_that_grows_lose_no_row(
         writer.append("before the query")
         for step in ("before partitions", "after commit"):
             writer.stop_at(step)
-            run_until_killed("mortal_reader.py", tmp_path, uri, beside, copy, checkpoint)
+            run_until_killed("mortal_reader.py", uri, beside, copy, checkpoint)
             assert (checkpoint / "offsets" / "0").exists()
         assert not (checkpoint / "commits" / "0").exists()
     drain(spark.readStream.format("pilum").load(uri), copy, checkpoint)
