@@ -64,6 +64,8 @@ class _BaseOptions(StoreWrapper):
 
 def open_with_bases(location: str, storage_options: Mapping[str, str]) -> Store:
     """Open the store of a table, as `open_store`, with the options of its base paths."""
+    if not storage_options:
+        return open_store(location, {})
     by_base: dict[int | str, dict[str, str]] = {}
     for key, value in storage_options.items():
         if scoped := _SCOPED.fullmatch(key):

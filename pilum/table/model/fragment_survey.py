@@ -11,7 +11,7 @@ not list, or that is never valid. The layout of a file is all but its path and i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
+from enum import IntEnum
 from typing import Self
 
 import numpy as np
@@ -26,8 +26,8 @@ from pilum.kernels.record_members import ODD, Form, RecordMember, Use
 __all__ = ["FragmentSurvey", "Trait"]
 
 
-class Trait(IntFlag):
-    """Traits of a fragment."""
+class Trait(IntEnum):
+    """Traits of a fragment, each of them a bit."""
 
     ODD = ODD
     DELETIONS = 2
@@ -105,7 +105,6 @@ _MEMBERS = np.array(
     np.int64,
 )
 _FRAGMENTS = _number(table_pb2.Manifest, "fragments")
-_BEGIN = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,12 +149,17 @@ class FragmentSurvey:
     @property
     def head(self) -> bytes:
         """The message without its fragments."""
-        starts = np.concatenate((_BEGIN, self.ends))
-        return _joined(self.data, starts, np.concatenate((self.starts, [len(self.data)])))
+        starts, ends, data = self.starts, self.ends, self.data
+        if _are_adjacent(starts, ends):
+            return data[: int(starts[0])] + data[int(ends[-1]) :] if len(self) else data
+        return _joined(data, np.concatenate(([0], ends)), np.concatenate((starts, [len(data)])))
 
     def entries(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes of adjacent fragments, which are a part of a message as they are."""
-        return _joined(self.data, self.starts[start:stop], self.ends[start:stop])
+        starts, ends = self.starts[start:stop], self.ends[start:stop]
+        if _are_adjacent(starts, ends):
+            return self.data[int(starts[0]) : int(ends[-1])] if len(starts) else b""
+        return _joined(self.data, starts, ends)
 
     def parsed(self, start: int = 0, stop: int | None = None) -> list[table_pb2.DataFragment]:
         """Parse adjacent fragments; raise CorruptFileError if they are no messages."""
@@ -165,15 +169,20 @@ class FragmentSurvey:
             raise CorruptFileError(f"not a Manifest: {error}") from error
         return list(whole.fragments)
 
-    def having(self, traits: Trait) -> list[int]:
+    def having(self, traits: int) -> list[int]:
         """Return the places of the fragments that have one of some traits."""
         found: list[int] = np.flatnonzero(self.traits & np.uint8(traits)).tolist()
         return found
 
     @property
-    def all_traits(self) -> Trait:
+    def all_traits(self) -> int:
         """The traits that any fragment has."""
-        return Trait(int(np.bitwise_or.reduce(self.traits)))
+        return int(np.bitwise_or.reduce(self.traits)) if np.count_nonzero(self.traits) else 0
+
+
+def _are_adjacent(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
+    """Return whether each range begins where the last one ends; true of most manifests."""
+    return starts[1:].tobytes() == ends[:-1].tobytes()
 
 
 def _joined(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:

@@ -189,9 +189,11 @@ class StoredFragments(Fragments):
         self._built: dict[int, Fragment] = {}
         self._sound: set[_Layout] = set()
         self._are_plausible = False
-        with _located(where):
-            # Bytes that are no message show at once.
-            self._odd = {place: survey.parsed(place, place + 1)[0] for place in self._odd_places}
+        self._traits = survey.all_traits
+        self._odd: dict[int, table_pb2.DataFragment] = {}
+        if self._traits & Trait.ODD:
+            with _located(where):  # bytes that are no message show at once
+                self._odd = {at: survey.parsed(at, at + 1)[0] for at in survey.having(Trait.ODD)}
 
     def _build(self) -> Iterator[Fragment]:
         self._require_plausible()
@@ -230,20 +232,25 @@ class StoredFragments(Fragments):
     def bounds(self) -> NDArray[np.int64]:
         """The number of live rows before each fragment, and in total: int64, shape (n + 1,)."""
         self._require_plausible()
-        live = self.survey.rows.astype(np.int64) - self.survey.deleted.astype(np.int64)
-        return np.concatenate(([0], np.cumsum(live)))
+        bounds = np.zeros(len(self) + 1, np.int64)
+        live = (self.survey.rows - self.survey.deleted).view(np.int64)
+        np.add.accumulate(live, out=bounds[1:])
+        return bounds
 
     @property
     def have_recorded_rows(self) -> bool:
         """Whether there are rows that are not deleted, as far as it was recorded; not checked."""
         return bool((self.survey.rows != self.survey.deleted).any())
 
-    @cached_property
+    @property
     def are_counted(self) -> bool:
         """Whether the row counts of all fragments were recorded."""
         survey = self.survey
-        is_unknown = (survey.traits & np.uint8(Trait.DELETIONS) != 0) & (survey.deleted == 0)
-        return bool((survey.rows != 0).all() and not is_unknown.any())
+        if np.count_nonzero(survey.rows) < len(self):
+            return False
+        if not self._traits & Trait.DELETIONS:
+            return True
+        return bool(survey.deleted[survey.having(Trait.DELETIONS)].all())
 
     @cached_property
     def are_distinct(self) -> bool:
@@ -266,19 +273,19 @@ class StoredFragments(Fragments):
                 self._checked(message)
         return self.recorded_formats
 
-    @cached_property
-    def features(self) -> Feature:
+    @property
+    def features(self) -> int:
         """Features that the fragments show, regardless of the flags of the manifest."""
-        traits = self.survey.all_traits
-        found = Feature.DELETION_FILES if traits & Trait.DELETIONS else Feature(0)
+        traits = self._traits
+        found = Feature.DELETION_FILES.value if traits & Trait.DELETIONS else 0
         if traits & Trait.DELETIONS_ELSEWHERE:
-            found |= Feature.BASE_PATHS
-        return found | Feature.DATA_OVERLAY_FILES if traits & Trait.OVERLAYS else found
+            found |= Feature.BASE_PATHS.value
+        return found | Feature.DATA_OVERLAY_FILES.value if traits & Trait.OVERLAYS else found
 
     @cached_property
     def have_deletions(self) -> bool:
         """Whether a fragment has deleted rows."""
-        return bool(self.survey.all_traits & Trait.DELETIONS)
+        return bool(self._traits & Trait.DELETIONS)
 
     @property
     def have_row_ids(self) -> bool:
@@ -288,7 +295,7 @@ class StoredFragments(Fragments):
     @property
     def have_hidden_columns(self) -> bool:
         """Whether a sequence of a fragment is stored as a column of the data files."""
-        return bool(self.survey.all_traits & Trait.HIDDEN_COLUMNS)
+        return bool(self._traits & Trait.HIDDEN_COLUMNS)
 
     @cached_property
     def are_lossy(self) -> bool:
@@ -303,10 +310,6 @@ class StoredFragments(Fragments):
         """Return the fragments as part of the message of a manifest."""
         return self.survey.entries()
 
-    @property
-    def _odd_places(self) -> list[int]:
-        return self.survey.having(Trait.ODD)
-
     @cached_property
     def _samples(self) -> dict[int, table_pb2.DataFragment]:
         """A fragment with each layout of data files, by place."""
@@ -318,28 +321,37 @@ class StoredFragments(Fragments):
         if self._are_plausible:
             return
         survey = self.survey
+        has_high = _exceeds(survey.ids, MAX_FRAGMENT_ID) or _exceeds(survey.rows, MAX_ROWS)
+        if has_high or np.count_nonzero(survey.deleted):
+            self._require_plausible_each()
+        if len(survey) > 1 and not (survey.ids[:-1] < survey.ids[1:]).all():
+            self._require_distinct()
+        self._are_plausible = True
+
+    def _require_plausible_each(self) -> None:
+        """Raise CorruptFileError for the first fragment with impossible numbers, if any."""
+        survey = self.survey
         wrong = (survey.ids > MAX_FRAGMENT_ID) | (survey.rows > MAX_ROWS)
         wrong |= survey.deleted > np.where(survey.rows == 0, MAX_ROWS, survey.rows)
         with _located(self._where):
             for place in np.flatnonzero(wrong).tolist():
                 counts = survey.ids[place], survey.rows[place], survey.deleted[place]
                 _require_plausible(*map(int, counts))
-            are_ascending = (survey.ids[:-1] < survey.ids[1:]).all()
-            if not are_ascending and len(np.unique(survey.ids)) < len(survey):
-                self._require_distinct()
-        self._are_plausible = True
 
     def _require_distinct(self) -> None:
         """Raise CorruptFileError if a fragment is listed twice.
 
         Tables of release 0.16 may have two fragments with the same id, but with different files.
         """
+        if len(np.unique(self.survey.ids)) == len(self):
+            return
         seen = set()
-        for fragment in self.survey.parsed():
-            key = fragment.id, *(file.path for file in fragment.files)
-            if key in seen:
-                raise CorruptFileError(f"fragment {fragment.id} is listed twice")
-            seen.add(key)
+        with _located(self._where):
+            for fragment in self.survey.parsed():
+                key = fragment.id, *(file.path for file in fragment.files)
+                if key in seen:
+                    raise CorruptFileError(f"fragment {fragment.id} is listed twice")
+                seen.add(key)
 
     def _checked(self, message: table_pb2.DataFragment) -> Fragment:
         """Build a fragment; unlike in a transaction, nothing may be missing in it."""
@@ -560,6 +572,10 @@ class GrownFragments(Fragments):
     def encoded(self) -> bytes:
         """Return the fragments as part of the message of a manifest."""
         return self.base.encoded() + self.new.encoded()
+
+
+def _exceeds(numbers: NDArray[np.uint64], limit: int) -> bool:
+    return len(numbers) > 0 and int(numbers.max()) > limit
 
 
 def _require_plausible(number: int, rows: int, deleted: int) -> None:

@@ -212,7 +212,7 @@ class Manifest:
         shown = fragments.features
         if bases:
             require_distinct(bases)
-            shown |= Feature.BASE_PATHS
+            shown |= Feature.BASE_PATHS.value
         schema = Schema.from_proto(message.fields, message.schema_metadata)
         if not schema.fields and fragments.have_recorded_rows:
             raise CorruptFileError("the schema has no fields, but there are rows")
@@ -229,8 +229,8 @@ class Manifest:
             ),
             config=dict(message.config),
             table_metadata=dict(message.table_metadata),
-            reader_flags=int(message.reader_feature_flags | shown),
-            writer_flags=int(message.writer_feature_flags | shown),
+            reader_flags=message.reader_feature_flags | shown,
+            writer_flags=message.writer_feature_flags | shown,
             transaction_file=message.transaction_file,
             writer_version=(
                 WriterVersion(writer.library, writer.version)

@@ -72,9 +72,9 @@ def _clustering(made: table_pb2.DataFragment) -> None:
     made.clustering_id = 3
 
 
-def traits_of(fragment: table_pb2.DataFragment) -> Trait:
+def traits_of(fragment: table_pb2.DataFragment) -> int:
     """Returns what protobuf finds, apart from being odd."""
-    found = Trait(0)
+    found = 0
     if fragment.HasField("deletion_file"):
         found |= Trait.DELETIONS
         if fragment.deletion_file.HasField("base_id"):
