@@ -240,10 +240,12 @@ def _decode_where(
     joint = [is_joint(pages[0]) for pages in groups]
     if all(joint):
         return read_picked(groups)
+    if not any(joint):
+        return read_by_file([(pages[0].source, pages[0]) for pages in groups], read_pages)
     others = [pages[0] for pages, one in zip(groups, joint, strict=True) if not one]
     read = iter(read_by_file([(page.source, page) for page in others], read_pages))
     together = [pages for pages, one in zip(groups, joint, strict=True) if one]
-    decoded = iter(read_picked(together) if together else ())
+    decoded = iter(read_picked(together))
     return [next(decoded if one else read) for one in joint]
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pilum.dataset.scan import Scan, ScanKeywords
+from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["checked_scan"]
@@ -24,6 +25,10 @@ _PLAIN = frozenset({str, int, float, bool})
 
 _LONG = 1024
 """Texts of more characters are not remembered."""
+
+_WHOLE = Scan(ScanOptions())
+_WHOLE_KEY = (Scan,)
+"""The scan without keywords, which is the same for all versions, and its key."""
 
 _SCORE = "_score"
 _FILTER = "filter"
@@ -39,7 +44,7 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     key = _key(keywords)
     known: tuple[Scan, pa.Schema] | None = None if key is None else snapshot.prepared.get(key)
     if known is None:
-        wanted = Scan.of(snapshot, keywords)
+        wanted = _WHOLE if key == _WHOLE_KEY else Scan.of(snapshot, keywords)
         known = wanted, wanted.schema(snapshot)
         if key is not None and (_FILTER in key or _lasts(wanted)):
             snapshot.prepared.put(key, known, 1)

@@ -65,7 +65,8 @@ def located(
         MissingDependencyError: If a namespace is passed and lance-namespace is not installed.
         UnsupportedFeatureError: If the namespace manages the versions of the table itself.
     """
-    _require_one(uri, namespace_client, table_id)
+    if namespace_client is not None or table_id is not None or uri is None:
+        _require_one(uri, namespace_client, table_id)
     if uri is not None:
         return uri, storage_options
     names = _names(table_id)

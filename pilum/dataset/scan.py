@@ -53,6 +53,7 @@ _BLOB_HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 _COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buffer_size")
 _SEARCHES = ("nearest", "full_text_query")
 _REFUSED = ("row_addr_allowlist", "row_addr_blocklist")
+_INDEX_USE = ("use_scalar_index", "fast_search", "index_segments")
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class Scan:
             kept = tuple(name for name, wanted in meta.items() if wanted)
             projection = replace(projection, kept=(*projection.kept, *kept))
         return cls(
-            replace(options, columns=names),
+            options if names is None else replace(options, columns=names),
             projection,
             _ordering(given.get("order_by", ())),
             bool(given.get("strict_batch_size", False)),
@@ -300,7 +301,7 @@ def _scope(snapshot: Snapshot, search: Search | None) -> Scope:
 
 
 def _search(snapshot: Snapshot, given: Mapping[str, Any]) -> Search | None:
-    if not any(name in given for name in _SEARCHES):
+    if given.keys().isdisjoint(_SEARCHES):
         return None
     from pilum.dataset.searches import search_of  # many processes never search
 
@@ -316,7 +317,7 @@ def _split_filter(given: dict[str, Any]) -> None:
 
     given["filter"], search = split_filter(filter)
     if search is not None:
-        if not any(name in given for name in _SEARCHES):
+        if given.keys().isdisjoint(_SEARCHES):
             raise InvalidInputError(
                 f"filter: a {type(search).__name__} filters a search; pass "
                 f"{' or '.join(_SEARCHES)}, or {_SEARCHES[1]} in place of the filter"
@@ -325,8 +326,7 @@ def _split_filter(given: dict[str, Any]) -> None:
 
 
 def _index_use(given: Mapping[str, Any]) -> IndexUse:
-    names = ("use_scalar_index", "fast_search", "index_segments")
-    if not any(name in given for name in names):
+    if given.keys().isdisjoint(_INDEX_USE):
         return ANY_INDEX
     segments = given.get("index_segments")
     return IndexUse(

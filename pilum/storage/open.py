@@ -49,12 +49,14 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
         from pilum.storage.cloud import open_cloud
 
         return open_cloud(text, storage_options)
-    options = storage_options or {}
-    if options.keys() - set(_LOCAL_OPTIONS):
+    if not storage_options:
+        return LocalStore(_local_path(text))
+    if storage_options.keys() - set(_LOCAL_OPTIONS):
         from pilum.storage.cloud_options import warn_about_unknown
 
-        warn_about_unknown(options, "local folders", _LOCAL_OPTIONS)
-    return LocalStore(_local_path(text), _truth(options, "sync"), _truth(options, "mmap"))
+        warn_about_unknown(storage_options, "local folders", _LOCAL_OPTIONS)
+    sync, maps = (_truth(storage_options, name) for name in _LOCAL_OPTIONS)
+    return LocalStore(_local_path(text), sync, maps)
 
 
 def open_beside(store: Store, uri: str) -> Store:

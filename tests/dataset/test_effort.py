@@ -105,7 +105,12 @@ def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> No
     assert calls <= 162
     assert cost.read_iops <= 1
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=pilum.Session()).schema)
-    assert calls <= 125
+    assert calls <= 120
+    shared = pilum.Session()
+    calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared))
+    assert calls <= 98
+    calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared).to_table())
+    assert calls <= 305
 
 
 def test_an_append_does_nothing_for_each_fragment_that_exists(tmp_path: Path) -> None:

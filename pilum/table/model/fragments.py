@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import overload
 
@@ -34,6 +33,9 @@ __all__ = ["ChangedFragments", "Fragments", "GrownFragments", "StoredFragments"]
 
 _Layout = tuple[tuple[FieldId, ...], tuple[int, ...]]
 """The fields of a data file, and their columns."""
+
+_NEGATIVE_IDS = frozenset({GIVEN_UP, DESCRIPTOR_ID} | HIDDEN_IDS)
+"""The ids below 0 that files may list."""
 
 _Format = tuple[int, int]
 """The major and the minor part of a file version."""
@@ -372,10 +374,11 @@ class StoredFragments(Fragments):
         if layout in self._sound:  # most files have the same one
             return ""
         fields, columns = layout
-        known = {GIVEN_UP, DESCRIPTOR_ID} | HIDDEN_IDS
-        if unknown := {number for number in fields if number < 0} - known:
+        if unknown := {number for number in fields if number < 0} - _NEGATIVE_IDS:
             return f"no field has the id {min(unknown)}"
         for what, numbers in (("field", fields), ("column", columns)):
+            if len({*numbers}) == len(numbers):
+                continue
             counts = Counter(number for number in numbers if number >= 0)
             if twice := [number for number, count in counts.items() if count > 1]:
                 return f"{what} {twice[0]} is listed twice"
@@ -611,12 +614,18 @@ def _fault_of_path(path: str) -> str:
     return "" if path and "\0" not in path else "no file has this name"
 
 
-@contextmanager
-def _located(where: str) -> Iterator[None]:
+class _located:  # noqa: N801 - used as a function, and entered in every scan
     """Add the location of the manifest to errors."""
-    try:
-        yield
-    except CorruptFileError as error:
-        raise error.at(where) if where else error from None
-    except UnicodeDecodeError as error:
-        raise CorruptFileError(f"a path is not UTF-8: {error}", where) from error
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CorruptFileError) and self._where:
+            raise error.at(self._where) from None
+        if isinstance(error, UnicodeDecodeError):
+            raise CorruptFileError(f"a path is not UTF-8: {error}", self._where) from error

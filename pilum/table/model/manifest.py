@@ -227,8 +227,8 @@ class Manifest:
             max_fragment_id=(
                 message.max_fragment_id if message.HasField("max_fragment_id") else None
             ),
-            config=dict(message.config),
-            table_metadata=dict(message.table_metadata),
+            config=_plain(message.config),
+            table_metadata=_plain(message.table_metadata),
             reader_flags=message.reader_feature_flags | shown,
             writer_flags=message.writer_feature_flags | shown,
             transaction_file=message.transaction_file,
@@ -295,6 +295,11 @@ class Manifest:
             writer_flags=int(writer),
             max_allocated_field_id=highest,
         )
+
+
+def _plain(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return a map of a message as a dict; most are empty, and converting one takes long."""
+    return dict(stored) if stored else {}
 
 
 def require_readable(reader_flags: int, where: str) -> None:

@@ -52,6 +52,7 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "sc
 _FIRST_WINDOW_BATCHES = 4
 _MOST_AHEAD = 31
 """Maximum number of fragments of a remote store that are opened ahead."""
+_NO_LIMIT = 2**63 - 1
 _LARGE_ROWS = 8 * 1024
 """Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
 be read together."""
@@ -503,7 +504,7 @@ def _row_ranges(
     """Yield fragments with a range of rows; without a filter, the offset and limit are applied."""
     unfiltered = options.filter is None
     skip = options.offset if unfiltered else 0
-    left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
+    left = options.limit if unfiltered and options.limit is not None else _NO_LIMIT
     for fragment in _opened_ahead(_fragments(snapshot, options), fields):
         start, stop = options.row_range or (0, fragment.num_rows)
         if not 0 <= start <= stop <= fragment.num_rows:

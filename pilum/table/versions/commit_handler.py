@@ -259,7 +259,7 @@ def open_table(
         *([LockedPut(commit_lock)] if commit_lock else []),
         *([commit_handler] if commit_handler else []),
     ]
-    if any(decider != deciders[0] for decider in deciders):
+    if any(decider != deciders[0] for decider in deciders[1:]):
         raise InvalidInputError(
             f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
             f"option {_OPTION!r}, commit_lock or commit_handler"
