@@ -10,6 +10,7 @@ A new family is one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -161,12 +162,12 @@ def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool
 
 
 def default_version(schema: Schema, *, has_sidecars: bool) -> FileVersion:
-    """Return the default version of new files: the oldest since 2.1 that can hold the schema.
+    """Return the version of new files: the default one, or 2.1 if only that can hold the schema.
 
     Source: docs/decisions/0004-default-file-version.md.
     """
-    try:
-        require_storable(schema, DEFAULT_VERSION, has_sidecars=has_sidecars)
-    except UnsupportedTypeError:
-        return FileVersion.V2_2
+    for version in (DEFAULT_VERSION, FileVersion.V2_1):
+        with suppress(UnsupportedTypeError):
+            require_storable(schema, version, has_sidecars=has_sidecars)
+            return version
     return DEFAULT_VERSION

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.structural.constant import Scalar, encode_constant
+from pilum.encodings.structural.constant import (
+    FEWEST_SLOTS_OF_A_SCALAR,
+    Scalar,
+    encode_constant,
+)
 from pilum.encodings.structural.mini_block_writer import encode_mini_blocks_of_each
 from pilum.encodings.values import MIN_DICTIONARY_VALUES, fixed_ways
 from pilum.format.pb import encodings21_pb2 as pb
@@ -80,7 +84,7 @@ def scalar_columns(
     values: NDArray[np.uint8], bits: int, num_rows: int, version: FileVersion
 ) -> NDArray[np.bool_]:
     """Return which columns, as in `join_pages`, have a page of one value, without buffers."""
-    if not version.has_scalar_pages:
+    if not version.has_scalar_pages or num_rows < FEWEST_SLOTS_OF_A_SCALAR:
         return np.zeros(len(values) * 8 // bits // num_rows, np.bool_)
     rows = values.reshape(-1, num_rows, bits // 8)
     same: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=(1, 2))

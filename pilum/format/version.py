@@ -136,7 +136,7 @@ def _known() -> str:
 
 _NEXT = "2.3"
 """The version that the reference calls "next"."""
-DEFAULT_VERSION = FileVersion.V2_1
+DEFAULT_VERSION = FileVersion.V2_2
 _ALIASES = {
     "stable": FileVersion.V2_2,
     "legacy": FileVersion.LEGACY,

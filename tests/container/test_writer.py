@@ -14,6 +14,7 @@ from pilum.container.reader import FileReader
 from pilum.container.writer import FileOptions, FileWriter
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
 
 MEBIBYTE = 2**20
 
@@ -83,7 +84,7 @@ def test_the_tables_touch() -> None:
 def test_one_column_per_leaf() -> None:
     kind = pa.struct([("a", pa.int8()), ("b", pa.list_(pa.struct([("c", pa.string())])))])
     table = pa.table({"s": pa.array([{"a": 1, "b": [{"c": "x"}]}], kind), "t": [2]})
-    data, written = write_table(table)
+    data, written = write_table(table, version=FileVersion.V2_1)
     assert written.column_indices == (0, 1, 2)
     assert written.field_ids == (1, 4, 5)
     layers = [len(page.mini_block_layout.layers) for [(_, page)] in pages_of(data)]
@@ -187,7 +188,7 @@ def test_nulls_below_are_seen_where_they_count() -> None:
 )
 def test_types_without_a_form_are_refused(array: pa.Array) -> None:
     with pytest.raises(UnsupportedTypeError):
-        write_table(pa.table({"a": array}))
+        write_table(pa.table({"a": array}), version=FileVersion.V2_1)
 
 
 def test_a_failing_sink_is_not_hidden() -> None:

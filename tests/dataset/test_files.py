@@ -96,7 +96,7 @@ def test_files_written_by_hand_become_fragments(tmp_path: Path, version: str) ->
 
 
 def test_files_written_by_hand_replace_columns(dataset: pilum.LanceDataset) -> None:
-    write_file(dataset, "mine.lance", pa.table({"a": [7, 8]}), "2.1")
+    write_file(dataset, "mine.lance", pa.table({"a": [7, 8]}), "2.2")
     file = DataFile.create(dataset, "mine.lance")
     assert (file.fields, file.column_indices) == ([0], [0])
     group = pilum.LanceOperation.DataReplacementGroup(0, file)
@@ -112,7 +112,7 @@ def test_files_that_do_not_fit(dataset: pilum.LanceDataset) -> None:
         "part": pa.table({"s": [{"x": 1}]}),
     }
     for name, table in cases.items():
-        write_file(dataset, f"{name}.lance", table, "2.1")
+        write_file(dataset, f"{name}.lance", table, "2.2")
         with pytest.raises(SchemaMismatchError):
             DataFile.create(dataset, f"{name}.lance")
     write_file(dataset, "old.lance", pa.table({"a": [1]}), "0.1")

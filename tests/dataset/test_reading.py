@@ -213,7 +213,7 @@ def test_to_pandas(dataset: pilum.LanceDataset) -> None:
 
 
 def test_what_the_manifest_says(dataset: pilum.LanceDataset) -> None:
-    assert dataset.data_storage_version == "2.1"
+    assert dataset.data_storage_version == "2.2"
     assert dataset.max_field_id == dataset.lance_schema.stored.max_field_id == 4
     assert not dataset.has_stable_row_ids
     assert dataset.stats.dataset_stats(max_rows_per_group=200) == {

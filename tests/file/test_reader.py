@@ -94,7 +94,7 @@ def test_global_buffers_by_index(reader: LanceFileReader) -> None:
 def test_metadata(reader: LanceFileReader, path: Path) -> None:
     metadata = reader.metadata()
     assert metadata.schema.equals(TABLE.schema)
-    assert (metadata.num_rows, metadata.major_version, metadata.minor_version) == (ROWS, 2, 1)
+    assert (metadata.num_rows, metadata.major_version, metadata.minor_version) == (ROWS, 2, 2)
     assert len(metadata.columns) == 7
     assert "mini_block_layout" in metadata.columns[0].pages[0].encoding
     assert all(buffer.position % 64 == 0 for buffer in metadata.global_buffers)

@@ -10,9 +10,9 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 
 @pytest.mark.checklist("S0.3")
 def test_the_default_version() -> None:
-    version = FileVersion.parse("2.1")
-    assert version is DEFAULT_VERSION is FileVersion.from_numbers(2, 1)
-    assert (str(version), version.major, version.minor) == ("2.1", 2, 1)
+    version = FileVersion.parse("stable")
+    assert version is DEFAULT_VERSION is FileVersion.from_numbers(2, 2)
+    assert (str(version), version.major, version.minor) == ("2.2", 2, 2)
 
 
 @pytest.mark.checklist("S0.3")

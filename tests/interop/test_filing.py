@@ -41,7 +41,7 @@ def test_files_written_by_hand(tmp_path: Path) -> None:
     dataset = pilum.write_dataset(TABLE, uri)
     path = str(tmp_path / "t" / "data" / "mine.lance")
     rows = pa.table({"a": [900], "s": [{"x": 5, "y": "v"}]})
-    with LanceFileWriter(path, rows.schema, version="2.1") as writer:
+    with LanceFileWriter(path, rows.schema) as writer:
         writer.write_batch(rows)
     ours: Any = DataFile.create(dataset, "mine.lance")
     theirs = lance.fragment.DataFile.create(lance.dataset(uri), "mine.lance")

@@ -74,7 +74,7 @@ def test_ours_in_that_version(tmp_path: Path) -> None:
 
 @pytest.mark.checklist("S0.3")
 def test_a_table_keeps_its_version(tmp_path: Path) -> None:
-    pilum.write_dataset(rows(10), tmp_path / "t")
+    pilum.write_dataset(rows(10), tmp_path / "t", data_storage_version="2.1")
     with pytest.raises(InvalidInputError, match=r"the table has 2\.1"):
         pilum.write_dataset(rows(10), tmp_path / "t", mode="append", data_storage_version="2.2")
     assert pilum.dataset(tmp_path / "t").version == 1

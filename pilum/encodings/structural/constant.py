@@ -61,7 +61,7 @@ from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan
 
-__all__ = ["ConstantLayout", "Scalar", "encode_constant", "scalar_of"]
+__all__ = ["FEWEST_SLOTS_OF_A_SCALAR", "ConstantLayout", "Scalar", "encode_constant", "scalar_of"]
 
 _NULLABLE_ITEM = bytes([3])
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -272,12 +272,18 @@ def _encode_scalar(levels: Levels, num_rows: int, scalar: Scalar) -> EncodedPage
     return EncodedPage(num_rows, pb.PageLayout(constant_layout=layout), tuple(buffers))
 
 
+FEWEST_SLOTS_OF_A_SCALAR = 2
+"""Fewest slots that are worth a description of their own.
+
+A description with a value cannot be shared with other pages: a table of one row and thousands of
+columns would have as many descriptions to parse.
+"""
 _SAMPLE = 64
 
 
 def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
     """Return the value of all valid slots, if they are equal, bit for bit."""
-    if isinstance(block, ListBlock):
+    if isinstance(block, ListBlock) or block.num_values < FEWEST_SLOTS_OF_A_SCALAR:
         return None
     # A few values rule out most pages, so that only likely ones are compared as a whole.
     head: Sequence[int] = range(min(block.num_values, _SAMPLE))

@@ -114,7 +114,7 @@ def test_overwrite_keeps_what_is_not_content(
 def test_a_table_keeps_its_naming_scheme(
     empty_store: LocalStore, schema: Schema, make_fragment: MakeFragment
 ) -> None:
-    old = Manifest(schema, Fragments(), version=1)
+    old = Manifest(schema, Fragments(), version=1, data_format="2.1")
     empty_store.put("_versions/1.manifest", encode_manifest_file(old, b""))
     commit(empty_store, Transaction(1, Append((make_fragment(),))))
     assert "_versions/2.manifest" in files(empty_store)

@@ -112,7 +112,7 @@ def test_tables_that_we_create_it_continues(store: LocalStore, tmp_path: Path) -
     commit(LocalStore(path), Transaction(0, Overwrite(new_schema(DATA.schema), (), {"k": "v"})))
     theirs = lance.dataset(path)
     assert theirs.schema.equals(DATA.schema, check_metadata=True)
-    assert (theirs.data_storage_version, theirs.config()) == ("2.1", {"k": "v"})
+    assert (theirs.data_storage_version, theirs.config()) == ("2.2", {"k": "v"})
     lance.write_dataset(DATA, path, mode="append")
     assert Snapshot.latest(LocalStore(path)).num_rows == 3
 

@@ -42,7 +42,7 @@ def test_files_end_at_the_exact_row(empty_store: LocalStore, cuts: list[int]) ->
     assert sorted(file.path for file in files) == data_files(empty_store)
     for file in files:
         assert (file.fields, file.column_indices) == ((0, 1), (0, 1))
-        assert (file.major, file.minor) == (2, 1)
+        assert (file.major, file.minor) == (2, 2)
         assert file.size_bytes == Path(empty_store.root, "data", file.path).stat().st_size
 
 
