@@ -19,7 +19,7 @@ from pilum.format.types import PLAIN_BY_ID
 from pilum.table.write.align import without_views
 from pilum.table.write.forms import converted, table_form
 
-__all__ = ["batch_of", "in_form_of", "to_reader"]
+__all__ = ["batch_of", "in_form_of", "mentions_blobs", "to_reader"]
 
 _KINDS = (
     "a table, record batch, reader or dataset of pyarrow, a pandas.DataFrame, a polars.LazyFrame, "
@@ -51,6 +51,14 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         return reader if reader.schema.equals(schema) else _brought(reader, schema)
     except _ARROW_ERRORS as error:
         raise SchemaMismatchError(f"the data does not fit the schema: {error}") from error
+
+
+def mentions_blobs(schema: pa.Schema) -> bool:
+    """Return whether fields may be marked as blobs: False is certain, at any depth.
+
+    Looking for the mark in the bytes costs less than asking each of a thousand fields.
+    """
+    return b"lance-encoding:blob" in schema.serialize().to_pybytes()
 
 
 def batch_of(data: Any) -> pa.RecordBatch | None:

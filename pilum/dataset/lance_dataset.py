@@ -279,7 +279,8 @@ def write_dataset(
         keywords.get("table_id"),
         _expected(wanted),
     )
-    options = with_base_params(options, keywords.get("base_store_params"))
+    if (own := keywords.get("base_store_params")) is not None:
+        options = with_base_params(options, own)
     store = store_of(table, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
     is_v2 = keywords.get("enable_v2_manifest_paths", True)
     scheme = NamingScheme.V2 if is_v2 else NamingScheme.V1

@@ -369,7 +369,8 @@ class MergeInsertBuilder(MergeClauses):
     def _opened(self, data_obj: Any, schema: pa.Schema | None) -> Spool:
         self._require_something()
         reader = to_reader(data_obj, schema)
-        if self._dataset.snapshot.manifest.data_version.has_blobs_v2:
+        table = self._dataset.snapshot
+        if table.schema.has_marks and table.manifest.data_version.has_blobs_v2:
             reader = with_all_members(with_blobs_v2(reader))
         self._plan.bound(self._dataset.snapshot, reader.schema)  # before it is read
         return Spool(reader)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
 from pilum.dataset.base import properties_of, publish, snapshot_of_job
-from pilum.dataset.inputs import to_reader
+from pilum.dataset.inputs import mentions_blobs, to_reader
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit
 from pilum.encodings.options import EncodingOptions
@@ -307,8 +307,9 @@ def write_transaction(
     created = new_schema(reader.schema) if snapshot is None else None
     version = _file_version(snapshot, wanted, created)
     options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
-    if version.has_blobs_v2 and (converted := with_blobs_v2(reader)) is not reader:
-        reader, created = converted, None
+    if version.has_blobs_v2 and mentions_blobs(reader.schema):
+        reader = with_blobs_v2(reader)
+        created = None
     appends = wanted.mode == "append" and snapshot is not None
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, wanted)

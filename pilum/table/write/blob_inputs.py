@@ -73,8 +73,6 @@ def schema_with_blobs_v2(schema: pa.Schema) -> pa.Schema:
 
 def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Convert plain binary columns that are marked as blobs to the form of version 2."""
-    if _BLOB not in reader.schema.serialize().to_pybytes():  # thousands of columns have no mark
-        return reader
     schema = schema_with_blobs_v2(reader.schema)
     if schema.equals(reader.schema, check_metadata=True):
         return reader
