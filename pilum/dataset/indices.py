@@ -184,7 +184,8 @@ class Indices(DatasetBase):
             max_level: Maximum number of levels of a graph, 7 by default.
             sample_rate: Rows per centroid that are sampled for the training, 256 by default.
             max_iters: Maximum number of iterations of a training, 50 by default.
-            accelerator: Must be None: processors train.
+            accelerator: "cuda", "cuda:0", … or "mps", or a `torch.device`, that finds the nearest
+                centroids in the training; None for processors.
             memory_limit: Memory in MiB for samples and rows, 1,024 by default; more rows go to
                 temporary files.
             skip_transpose: Whether codes are stored row by row, which makes searches slower.

@@ -25,7 +25,9 @@ from pilum.dataset.vector_arguments import vector_keywords
 from pilum.dataset.vector_models import IvfModel, PqModel
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.index.base import REFERENCE, VALUE, IndexRows, References
+from pilum.index.vector.accelerator import accelerated
 from pilum.index.vector.ivf import IvfModel as Centroids
+from pilum.index.vector.kmeans import Nearest
 from pilum.index.vector.messages import PQ, Compression
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.parameters import VectorParameters, given_centroids
@@ -80,16 +82,17 @@ class IndicesBuilder:
         Args:
             num_partitions: Number of partitions; None for the square root of the number of rows.
             distance_type: "l2", "cosine", "dot" or "hamming".
-            accelerator: Must be None: processors train.
+            accelerator: "cuda", "cuda:0", … or "mps", or a `torch.device`, that finds the nearest
+                centroids; None for processors.
             sample_rate: Number of rows per centroid that are sampled.
             max_iters: Maximum number of iterations.
             fragment_ids: Fragments whose rows are sampled; None for all.
 
         Raises:
             InvalidInputError: If an argument is invalid, or there are too few rows.
-            UnsupportedFeatureError: If an accelerator is requested.
+            MissingDependencyError: If an accelerator is requested, but PyTorch is not installed.
         """
-        _require_no(accelerator)
+        find = _finder(accelerator)
         metric = Metric.named(distance_type)
         rate = require_count("sample_rate", sample_rate, _FEWEST_ROWS)
         num_rows = self._num_rows(fragment_ids)
@@ -97,7 +100,8 @@ class IndicesBuilder:
         if count is None:
             count = max(1, round(math.sqrt(num_rows)))
         sample = self._sample(count, rate, metric, fragment_ids, "centroids")
-        found = train_centroids(sample, count, metric, require_count("max_iters", max_iters, 1))
+        iterations = require_count("max_iters", max_iters, 1)
+        found = train_centroids(sample, count, metric, iterations, find=find)
         return IvfModel(vector_column(found), metric.value)
 
     def train_pq(
@@ -183,7 +187,7 @@ class IndicesBuilder:
 
         Args:
             ivf_model: The centroids of partitions.
-            accelerator: Must be None: processors compute.
+            accelerator: As for `train_ivf`, for l2 and cosine; None for processors.
             output_uri: Location of the dataset; None for a new temporary folder.
 
         Returns:
@@ -191,15 +195,19 @@ class IndicesBuilder:
 
         Raises:
             InvalidInputError: If the model does not fit the column.
-            UnsupportedFeatureError: If an accelerator is requested.
+            UnsupportedFeatureError: If an accelerator is requested for another metric.
+            MissingDependencyError: If an accelerator is requested, but PyTorch is not installed.
             TableExistsError: If there is a dataset at the location.
         """
-        _require_no(accelerator)
-        metric = Metric.named(ivf_model.distance_type)
+        metric, find = Metric.named(ivf_model.distance_type), _finder(accelerator)
         self._require(metric)
+        if find is not None and metric not in (Metric.L2, Metric.COSINE):
+            raise UnsupportedFeatureError(
+                f"accelerator={accelerator!r} for the metric {metric.value}; omit it"
+            )
         ivf = Centroids(given_centroids(ivf_model.centroids, self._vectors), metric)
         uri = output_uri or f"{tempfile.mkdtemp(prefix='pilum-partitions-')}/partitions.lance"
-        batches = (self._assigned(batch, ivf) for batch in self._rows(None).batches)
+        batches = (self._assigned(batch, ivf, find) for batch in self._rows(None).batches)
         write_dataset(pa.RecordBatchReader.from_batches(_ASSIGNED, batches), uri)
         return uri
 
@@ -292,13 +300,19 @@ class IndicesBuilder:
         keywords = self._keywords(ivf, pq, None)
         create_of_files(self.dataset, self._column.name, index_name, keywords, paths)
 
-    def _assigned(self, batch: pa.RecordBatch, ivf: Centroids) -> pa.RecordBatch:
+    def _assigned(
+        self, batch: pa.RecordBatch, ivf: Centroids, find: Nearest | None
+    ) -> pa.RecordBatch:
         """Return the partitions of those rows of a batch that an index contains."""
         vectors, rows = indexed_vectors(batch.column(VALUE), self._vectors, ivf.metric)
         references = batch.column(REFERENCE).to_numpy()
         if rows is not None:
             references = references[rows]
-        columns = [pa.array(references), pa.array(ivf.assign(vectors)[0])]
+        if find is None:
+            partitions, _ = ivf.assign(vectors)
+        else:
+            partitions, _ = find(vectors.astype(np.float32), ivf.wide)
+        columns = [pa.array(references), pa.array(partitions)]
         return pa.RecordBatch.from_arrays(columns, schema=_ASSIGNED)
 
     def _keywords(self, ivf: IvfModel, pq: PqModel, assigned: str | None) -> Mapping[str, Any]:
@@ -386,11 +400,8 @@ class IndicesBuilder:
             raise InvalidInputError(f"metric {metric.value!r} for vectors of {self._vectors.dtype}")
 
 
-def _require_no(accelerator: Any) -> None:
-    if accelerator is not None:
-        raise UnsupportedFeatureError(
-            f"accelerator={accelerator!r}: models are trained by processors only; omit it"
-        )
+def _finder(accelerator: Any) -> Nearest | None:
+    return None if accelerator is None else accelerated(accelerator)
 
 
 def _paths(names: Any, folder: str) -> list[str]:

@@ -17,7 +17,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.dataset.base import DatasetBase
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError
+from pilum.index.vector.accelerator import accelerated
 from pilum.storage.open import open_object
 from pilum.table.read.scan import ScanOptions, scan_table
 
@@ -82,7 +83,7 @@ def vector_keywords(
 
     Raises:
         InvalidInputError: If arguments contradict each other, or a file has another form.
-        UnsupportedFeatureError: If an accelerator is requested.
+        MissingDependencyError: If an accelerator is requested, but PyTorch is not installed.
         NotFoundError: If a file does not exist.
     """
     found = {key: value for key, value in given.items() if value is not None}
@@ -93,10 +94,9 @@ def vector_keywords(
             DeprecationWarning,
             stacklevel=4,
         )
-    if found.pop("accelerator", None) is not None:
-        raise UnsupportedFeatureError(
-            f"accelerator={given['accelerator']!r}: models are trained by processors only; omit it"
-        )
+    accelerator = found.pop("accelerator", None)
+    if accelerator is not None:
+        found["find"] = accelerated(accelerator)
     options = found.pop("storage_options", None)
     file = found.pop("ivf_centroids_file", None)
     if file is not None:

@@ -70,7 +70,7 @@ def test_errors(tmp_path: Path) -> None:
         (lambda: builder.train_pq(ivf), "not enough rows in the dataset to train the codebook"),
         (lambda: builder.train_pq(ivf, 3, sample_rate=2), r"\(16\) must be divisible"),
         (lambda: builder.train_pq(ivf, 4, num_bits=5), "expected 4 or 8, found 5"),
-        (lambda: builder.train_ivf(2, accelerator="cuda"), "accelerator='cuda'"),
+        (lambda: builder.train_ivf(2, accelerator="gpu"), "accelerator='gpu': expected 'cuda'"),
         (lambda: IndicesBuilder(dataset, "id"), "column 'id' has type int64"),
         (lambda: IndicesBuilder(dataset, "x"), "no column 'x'"),
         (lambda: IvfModel(pa.array([1]), "l2"), "expected fixed-size lists"),

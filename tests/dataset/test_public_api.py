@@ -81,7 +81,6 @@ MISSING_MODULES = {
     "otel",  # counters of its own library
     "torch.async_dataset",  # a loader of one worker: the option persistent_workers does the same
     "torch.bench_utils",  # of its measurements
-    *("torch.distance", "torch.kmeans"),  # indices are trained without PyTorch
 }
 # Names of modules that are there: (module, name) -> why not.
 MISSING_IN_MODULES = {

@@ -350,8 +350,8 @@ def test_errors(tmp_path: Path) -> None:
     file = str(tmp_path / "bad.npy")
     with pytest.raises(InvalidInputError, match=r"not a \.npy file"):
         dataset.create_index("v", "IVF_FLAT", replace=True, ivf_centroids_file=file)
-    with pytest.raises(UnsupportedFeatureError, match="accelerator"):
-        dataset.create_index("v", "IVF_PQ", replace=True, num_sub_vectors=4, accelerator="cuda")
+    with pytest.raises(InvalidInputError, match="accelerator='gpu': expected 'cuda'"):
+        dataset.create_index("v", "IVF_PQ", replace=True, num_sub_vectors=4, accelerator="gpu")
     with pytest.warns(DeprecationWarning, match="index_cache_size"):
         dataset.create_index("v", "IVF_FLAT", replace=True, index_cache_size=5)
 

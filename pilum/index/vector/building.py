@@ -280,6 +280,7 @@ def train_models(rows: IndexRows, parameters: VectorParameters) -> Models | None
             min(count, len(sample)),
             parameters.metric,
             parameters.max_iterations,
+            find=parameters.find,
         )
     elif parameters.assigned is not None:
         _require_partitions(parameters.assigned[1], len(centroids))
@@ -332,7 +333,8 @@ def _codebook(parameters: VectorParameters, ivf: IvfModel, sample: Matrix) -> Ma
     rows = _some(sample, words * parameters.sample_rate)
     if parameters.metric.has_residuals:
         rows = (rows - ivf.centroids[ivf.assign(rows)[0]]).astype(rows.dtype)
-    return train_codebook(rows, count, parameters.compression.num_bits, parameters.max_iterations)
+    bits, iterations = parameters.compression.num_bits, parameters.max_iterations
+    return train_codebook(rows, count, bits, iterations, find=parameters.find)
 
 
 def _require_partitions(partitions: NDArray[np.uint32], count: int) -> None:

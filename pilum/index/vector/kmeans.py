@@ -29,7 +29,22 @@ from numpy.typing import NDArray
 from pilum.kernels import cluster_sums, nearest_centroids
 from pilum.parallel import num_threads, submit
 
-__all__ = ["Clusters", "Projection", "bits", "directions", "k_means", "many_clusters", "nearest"]
+__all__ = [
+    "Clusters",
+    "Nearest",
+    "Projection",
+    "bits",
+    "directions",
+    "k_means",
+    "many_clusters",
+    "nearest",
+    "nearest_by_pool",
+]
+
+Nearest = Callable[
+    [NDArray[np.float32], NDArray[np.float32]], tuple[NDArray[np.uint32], NDArray[np.float32]]
+]
+"""Function that returns what `nearest` does."""
 
 Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Function that returns the centroids that are permitted and nearest to means."""
@@ -82,28 +97,30 @@ def bits(means: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def nearest(
-    rows: NDArray[np.float32], centroids: NDArray[np.float32], *, has_pool: bool = False
+    rows: NDArray[np.float32], centroids: NDArray[np.float32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
     """Return the number of the centroid nearest to each row, and the squared distance to it.
 
     Args:
         rows: Shape (n, D).
         centroids: Shape (k, D).
-        has_pool: Whether to use the pool for computing; must be False in a task of that pool.
     """
     offsets = np.einsum("ij,ij->i", centroids, centroids)
+    numbers, distances = nearest_centroids(rows, centroids, offsets, 2.0)
+    distances += np.einsum("ij,ij->i", rows, rows)
+    return numbers, np.maximum(distances, 0, out=distances)
 
-    def find(part: NDArray[np.float32]) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        numbers, distances = nearest_centroids(part, centroids, offsets, 2.0)
-        distances += np.einsum("ij,ij->i", part, part)
-        return numbers, np.maximum(distances, 0, out=distances)
 
-    count = num_threads() if has_pool and len(rows) * centroids.size > _FEW_PRODUCTS else 1
+def nearest_by_pool(
+    rows: NDArray[np.float32], centroids: NDArray[np.float32]
+) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+    """Return what `nearest` does, by the pool for computing; not for tasks of that pool."""
+    count = num_threads() if len(rows) * centroids.size > _FEW_PRODUCTS else 1
     if count == 1:
-        return find(rows)
+        return nearest(rows, centroids)
     first, *others = np.array_split(rows, count)
-    tasks = [submit(partial(find, part)) for part in others]
-    found = [find(first), *(task.result() for task in tasks)]
+    tasks = [submit(partial(nearest, part, centroids)) for part in others]
+    found = [nearest(first, centroids), *(task.result() for task in tasks)]
     numbers, distances = zip(*found, strict=True)
     return np.concatenate(numbers), np.concatenate(distances)
 
@@ -116,7 +133,7 @@ def k_means(
     projection: Projection | None = None,
     max_iterations: int = 50,
     tolerance: float = _TOLERANCE,
-    has_pool: bool = False,
+    find: Nearest = nearest,
 ) -> Clusters:
     """Find clusters.
 
@@ -127,11 +144,11 @@ def k_means(
         projection: Binds centroids to a form; None for none.
         max_iterations: Most updates of the centroids.
         tolerance: If the loss shrinks by a smaller part, no further updates follow.
-        has_pool: As for `nearest`.
+        find: Finds the nearest centroids.
     """
     project = projection or _unchanged
-    centroids = project(rows[_first_rows(rows, count, generator, has_pool)])
-    return _improved(rows, centroids, generator, project, max_iterations, has_pool, tolerance)
+    centroids = project(rows[_first_rows(rows, count, generator, find)])
+    return _improved(rows, centroids, generator, project, max_iterations, find, tolerance)
 
 
 def many_clusters(
@@ -141,11 +158,12 @@ def many_clusters(
     *,
     projection: Projection | None = None,
     max_iterations: int = 50,
+    find: Nearest = nearest_by_pool,
 ) -> NDArray[np.float32]:
     """Return the centroids of clusters, of which there can be thousands.
 
-    Uses the pool for computing. There are fewer than requested if there are too few different rows.
-    The arguments are those of `k_means`.
+    There are fewer than requested if there are too few different rows. The arguments are those of
+    `k_means`.
     """
     project = projection or _unchanged
     some = _some(rows, count, generator)
@@ -159,28 +177,28 @@ def many_clusters(
                 generator,
                 projection=projection,
                 max_iterations=updates,
-                has_pool=True,
+                find=find,
             )
             for _ in range(max(1, min(_MOST_TRIES, _CHEAP_PRODUCTS // (some.size * count))))
         )
         return min(tries, key=lambda one: one.loss).centroids
-    centroids = _divided(rows, count, generator, project, max_iterations)
-    return _improved(rows, centroids, generator, project, affordable, True).centroids
+    centroids = _divided(rows, count, generator, project, max_iterations, find)
+    return _improved(rows, centroids, generator, project, affordable, find).centroids
 
 
 def _first_rows(
-    rows: NDArray[np.float32], count: int, generator: np.random.Generator, has_pool: bool
+    rows: NDArray[np.float32], count: int, generator: np.random.Generator, find: Nearest
 ) -> NDArray[np.intp]:
     """Return different rows that are far from each other; random ones if few rows differ."""
     chosen = generator.choice(len(rows), -(-count // _ROUNDS), replace=False)
-    distances = nearest(rows, rows[chosen], has_pool=has_pool)[1]
+    distances = find(rows, rows[chosen])[1]
     while len(chosen) < count and distances.any():
         size = min(-(-count // _ROUNDS), count - len(chosen))
         new = np.setdiff1d(_far_rows(distances, size, generator), chosen)
         if not len(new):
             break
         chosen = np.append(chosen, new)
-        np.minimum(distances, nearest(rows, rows[new], has_pool=has_pool)[1], out=distances)
+        np.minimum(distances, find(rows, rows[new])[1], out=distances)
     others = np.setdiff1d(np.arange(len(rows)), chosen)
     more = generator.choice(others, count - len(chosen), replace=False)
     return np.append(chosen, more)
@@ -192,10 +210,10 @@ def _improved(
     generator: np.random.Generator,
     project: Projection,
     max_iterations: int,
-    has_pool: bool,
+    find: Nearest,
     tolerance: float = _TOLERANCE,
 ) -> Clusters:
-    numbers, distances = nearest(rows, centroids, has_pool=has_pool)
+    numbers, distances = find(rows, centroids)
     best = Clusters(centroids, numbers, _loss(distances))
     step = np.float32(_LONG_STEP if project is _unchanged else 1)
     for _ in range(max_iterations):
@@ -207,7 +225,7 @@ def _improved(
         if len(empty) and best.loss > 0:
             chosen = _far_rows(distances, len(empty), generator)
             centroids[empty[: len(chosen)]] = project(rows[chosen])
-        numbers, distances = nearest(rows, centroids, has_pool=has_pool)
+        numbers, distances = find(rows, centroids)
         gain = best.loss - _loss(distances)
         if gain > 0:
             best = Clusters(centroids, numbers, _loss(distances))
@@ -262,6 +280,7 @@ def _divided(
     generator: np.random.Generator,
     project: Projection,
     max_iterations: int,
+    find: Nearest,
 ) -> NDArray[np.float32]:
     """Return centroids of clusters that were found by dividing the largest one repeatedly."""
     everything = np.arange(len(rows))
@@ -273,7 +292,7 @@ def _divided(
         size, number, members = heapq.heappop(largest)
         missing = count - len(largest) - len(final)
         ways = max(2, min(-size // _BRANCHES, missing, _BRANCHES))
-        parts = _parts(rows, members, ways, generator, project, max_iterations)
+        parts = _parts(rows, members, ways, generator, project, max_iterations, find)
         if len(parts) < 2:
             final.append(centroids.pop(number))
             continue
@@ -292,6 +311,7 @@ def _parts(
     generator: np.random.Generator,
     project: Projection,
     max_iterations: int,
+    find: Nearest,
 ) -> list[tuple[NDArray[np.float32], NDArray[np.intp]]]:
     """Divide a cluster into at most `ways`; return their centroids and rows."""
     if len(members) < ways:
@@ -303,9 +323,9 @@ def _parts(
         generator,
         projection=project,
         max_iterations=max_iterations,
-        has_pool=True,
+        find=find,
     )
-    numbers, _ = nearest(own, found.centroids, has_pool=True)
+    numbers, _ = find(own, found.centroids)
     groups = [members[numbers == part] for part in range(ways)]
     return [
         (centroid, group)

@@ -23,6 +23,7 @@ import pyarrow.types as pt
 
 from pilum.arguments import optional_count, require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError, UnsupportedTypeError
+from pilum.index.vector.kmeans import Nearest
 from pilum.index.vector.messages import (
     FLAT,
     PQ,
@@ -68,6 +69,7 @@ class VectorParameters:
         codebook: Given codebook, in the element type of the column, of shape
             (m, 2**num_bits, D / m); None to train it.
         rotation: Given model of rotated codes (RQ), a JSON object as text; None to draw one.
+        find: Finds the nearest centroids in trainings; None for the processors.
         assigned: Given partitions: row references, sorted, as uint64, and the partition of each as
             uint32; rows that are not listed are left out. None to find them.
         filter_nan: Whether rows that no index contains are searched for and left out.
@@ -88,6 +90,7 @@ class VectorParameters:
     centroids: Matrix | None = None
     codebook: Matrix | None = None
     rotation: str | None = None
+    find: Nearest | None = None
     assigned: tuple[Any, Any] | None = None
     filter_nan: bool = True
     is_plain: bool = False
@@ -153,6 +156,7 @@ class VectorParameters:
             centroids=centroids,
             codebook=codebook,
             rotation=None if rotation is None else _rotation(rotation),
+            find=given.get("find"),
             assigned=given.get("precomputed_partitions"),
             filter_nan=bool(given.get("filter_nan", True)),
             is_plain=bool(given.get("skip_transpose", False))

@@ -300,6 +300,8 @@ class VectorIndex(Index):
         """
         num_partitions = distances.shape[1]
         most = int(counts.max())
+        if not most:
+            return []
         if most < num_partitions:
             order = np.argpartition(distances, most, axis=1)[:, :most]
             ranks = np.argsort(np.take_along_axis(distances, order, axis=1), axis=1, kind="stable")

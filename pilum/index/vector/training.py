@@ -21,7 +21,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.index.vector.codeword_order import ordered
-from pilum.index.vector.kmeans import bits, directions, k_means, many_clusters
+from pilum.index.vector.kmeans import (
+    Nearest,
+    bits,
+    directions,
+    k_means,
+    many_clusters,
+    nearest,
+    nearest_by_pool,
+)
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix, VectorType, matrix, normalized, unnested, usable
 from pilum.parallel import submit
@@ -84,7 +92,12 @@ def sample_of(
 
 
 def train_centroids(
-    sample: Matrix, count: int, metric: Metric, max_iterations: int, seed: int = _SEED
+    sample: Matrix,
+    count: int,
+    metric: Metric,
+    max_iterations: int,
+    seed: int = _SEED,
+    find: Nearest | None = None,
 ) -> Matrix:
     """Return the centroids of partitions, in the element type of the sample.
 
@@ -94,6 +107,7 @@ def train_centroids(
         metric: Metric of the index.
         max_iterations: Most updates of the centroids.
         seed: Of the random numbers.
+        find: Finds the nearest centroids; None for the processors.
     """
     elements: Matrix = np.unpackbits(sample, axis=1) if metric is Metric.HAMMING else sample
     rows: NDArray[np.float32] = elements.astype(np.float32)
@@ -104,6 +118,7 @@ def train_centroids(
         np.random.default_rng(seed),
         projection=_PROJECTIONS.get(metric),
         max_iterations=max_iterations,
+        find=find or nearest_by_pool,
     )
     if middle is not None:
         centroids = centroids + middle
@@ -113,7 +128,12 @@ def train_centroids(
 
 
 def train_codebook(
-    vectors: Matrix, num_sub_vectors: int, num_bits: int, max_iterations: int, seed: int = _SEED
+    vectors: Matrix,
+    num_sub_vectors: int,
+    num_bits: int,
+    max_iterations: int,
+    seed: int = _SEED,
+    find: Nearest | None = None,
 ) -> Matrix:
     """Return the codebook of a product quantizer, in the element type of the vectors.
 
@@ -123,6 +143,8 @@ def train_codebook(
         num_bits: Bits of a code.
         max_iterations: Most updates of the codewords.
         seed: Of the random numbers.
+        find: Finds the nearest codewords, for one sub-vector after another; None for the
+            processors, which train several at once.
 
     Returns:
         Shape (m, 2**num_bits, D / m).
@@ -139,9 +161,13 @@ def train_codebook(
             generator,
             max_iterations=max_iterations,
             tolerance=_TOLERANCE_OF_CODEBOOKS,
+            find=find or nearest,
         )
         return found.centroids + middle
 
+    if find is not None:
+        found = [train(number) for number in range(num_sub_vectors)]
+        return ordered(np.stack(found)).astype(vectors.dtype)
     tasks = [submit(partial(train, number)) for number in range(num_sub_vectors)]
     try:
         return ordered(np.stack([task.result() for task in tasks])).astype(vectors.dtype)

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pilum.index.vector import kmeans
-from pilum.index.vector.kmeans import bits, directions, k_means, many_clusters, nearest
+from pilum.index.vector.kmeans import (
+    bits,
+    directions,
+    k_means,
+    many_clusters,
+    nearest,
+    nearest_by_pool,
+)
 
 
 def _squares(rows: NDArray[np.float32], centroids: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -35,7 +42,7 @@ def test_nearest_is_that_of_numpy(n: int, dimension: int, count: int, seed: int)
 
 def test_threads_find_the_same() -> None:
     rows = np.random.default_rng(1).normal(size=(3001, 64)).astype(np.float32)
-    alone, together = nearest(rows, rows[:64]), nearest(rows, rows[:64], has_pool=True)
+    alone, together = nearest(rows, rows[:64]), nearest_by_pool(rows, rows[:64])
     assert np.array_equal(alone[0], together[0])
     np.testing.assert_allclose(alone[1], together[1], atol=1e-3)
 

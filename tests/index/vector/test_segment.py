@@ -205,6 +205,8 @@ def test_a_batch_gives_what_its_queries_give(
             assert found.references.tolist() == alone.references.tolist()
             assert found.distances.tolist() == alone.distances.tolist()
     assert len(together[7].references) == len(together[8].references) == 0
+    nothing = index.nearest_batch(queries[7:9], template, allowed)
+    assert [len(one.references) for one in nothing] == [0, 0]
 
 
 def test_statistics_are_those_of_the_reference(tmp_path: Path) -> None:
