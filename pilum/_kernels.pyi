@@ -273,6 +273,19 @@ def intersect_rows(data: Bytes, bounds: NDArray[np.int64]) -> NDArray[np.uint64]
 def unpack_row_sets(
     data: Bytes, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
+def mark_rows(
+    rows: NDArray[np.uint64],
+    value: bool,
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    len: int,
+) -> NDArray[np.bool_]: ...
+def marks_of(
+    rows: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    table: NDArray[np.bool_],
+) -> NDArray[np.bool_]: ...
 def stable_order(keys: NDArray[np.uint64]) -> NDArray[np.int64]: ...
 def places_of_strings(
     offsets: Offsets, data: Bytes, wanted_offsets: Offsets, wanted: Bytes, after: bool
@@ -599,7 +612,14 @@ def nearest_flat(
     lower: float | None = None,
     upper: float | None = None,
     earlier: Answer | None = None,
+    sieves: Sequence[VectorSieve | None] | None = None,
 ) -> Answer: ...
+
+class VectorSieve:
+    def __new__(cls, vectors: Vectors, metric: str) -> Self: ...
+    @property
+    def size_bytes(self) -> int: ...
+
 def encode_scalar_codes(vectors: NDArray[np.float32], start: float, end: float) -> Bytes: ...
 def nearest_scalar_codes(
     parts: Sequence[tuple[Bytes, References, Allowed, Numbers]],

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ProductCodebook",
+    "VectorSieve",
     "cluster_sums",
     "distances",
     "encode_scalar_codes",
@@ -73,6 +74,13 @@ def _distances(vectors: Matrix, query: Matrix, metric: str) -> Matrix:
         return np.asarray(1 - products / np.sqrt((rows**2).sum(axis=1) * (one**2).sum()))
 
 
+class VectorSieve:
+    """Bytes that show which vectors are too far from a query; answers do not depend on them."""
+
+    def __init__(self, vectors: Matrix, metric: str) -> None:
+        self.vectors, self.metric = vectors, metric
+
+
 def nearest_flat(
     parts: Sequence[Part],
     queries: Matrix,
@@ -82,8 +90,10 @@ def nearest_flat(
     lower: float | None = None,
     upper: float | None = None,
     earlier: Answer | None = None,
+    sieves: Sequence[VectorSieve | None] | None = None,
 ) -> Answer:
     """Search vectors of float16, float32, float64, uint8 or int8: (n, D) of the same type."""
+    del sieves
     found = [
         (part, lambda number, data=part[0]: _distances(data, queries[number], metric))
         for part in parts

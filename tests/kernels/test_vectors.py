@@ -92,11 +92,45 @@ def test_queries_find_the_same_together_as_alone(dtype: str, metric: str) -> Non
     for k, upper in ((1, None), (9, None), (200, 1500.0)):
         parts = [(all[start : start + 500], start, None, None) for start in (0, 500, 1000)]
         found = kernels.nearest_flat(parts, queries, metric, k, upper=upper)
+        sieves = [kernels.VectorSieve(part[0], metric) for part in parts]
+        sieved = kernels.nearest_flat(parts, queries, metric, k, upper=upper, sieves=sieves)
+        for one, other in zip(found, sieved, strict=True):
+            assert_array_equal(one, other)
         for number, (start, stop) in enumerate(pairwise(found[0])):
             own = queries[number : number + 1]
             one = kernels.nearest_flat(parts, own, metric, k, upper=upper)
             assert_array_equal(found[1][start:stop], one[1])
             assert_array_equal(found[2][start:stop], one[2])
+
+
+@pytest.mark.parametrize("metric", ["l2", "dot", "cosine"])
+def test_sieves_do_not_change_what_is_found(metric: str) -> None:
+    random = np.random.default_rng(7)
+    for dimension in (1, 16, 50, 128):
+        scales = 10.0 ** random.integers(-3, 4, (1200, 1))
+        vectors = (random.normal(2, 1, (1200, dimension)) * scales).astype(np.float32)
+        queries = np.ascontiguousarray(vectors[5::300] * np.float32(1.001))
+        allowed = random.random(1200) < 0.5
+        for part in ((vectors, 0, None, None), (vectors, 0, allowed, None)):
+            sieve = kernels.VectorSieve(vectors, metric)
+            assert sieve.size_bytes < 1200 * (dimension + 32) + 8 * dimension
+            found = kernels.nearest_flat([part], queries, metric, 10)
+            sieved = kernels.nearest_flat([part], queries, metric, 10, sieves=[sieve])
+            for one, other in zip(found, sieved, strict=True):
+                assert_array_equal(one, other)
+
+
+def test_sieves_of_other_vectors_are_refused() -> None:
+    vectors = np.ones((4, 3), np.float32)
+    of_fewer = kernels.VectorSieve(vectors[:2].copy(), "l2")
+    of_shorter = kernels.VectorSieve(np.ones((4, 2), np.float32), "l2")
+    of_another = kernels.VectorSieve(vectors, "dot")
+    part, query = (vectors, 0, None, None), vectors[:1].copy()
+    for bad in ([of_fewer], [of_shorter], [of_another], []):
+        with pytest.raises(ValueError, match=r"bounds|sieves"):
+            kernels.nearest_flat([part], query, "l2", 1, sieves=bad)
+    with pytest.raises(ValueError, match="metric"):
+        kernels.VectorSieve(np.ones((4, 3), np.uint8), "hamming")
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "i1"])

@@ -25,7 +25,7 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.index.vector.vectors import VectorType
-from pilum.kernels import nearest_flat
+from pilum.kernels import VectorSieve, nearest_flat
 
 __all__ = ["COLUMN", "FlatQuantizer"]
 
@@ -34,6 +34,16 @@ COLUMN = "flat"
 
 _TOLERANCE = 0.02
 """So far may the mean square of the lengths of vectors be from 1, for cosine."""
+
+_LEAST_DIMENSION = 16
+_LEAST_ROWS = 256
+"""Partitions of fewer rows, or of shorter vectors, are compared without a sieve."""
+
+_FEW_QUERIES = 3
+"""Partitions that so few queries searched have no sieve, as it costs more than it saves."""
+
+_MADE_AT_ONCE = 2
+"""A query waits for so many sieves."""
 
 _SQUARES_AT_ONCE = 1 << 20
 """So many squares are added as floats of 32 bits; the sum of many more would be far too small."""
@@ -99,6 +109,7 @@ class FlatQuantizer(Quantizer):
     ) -> Answer:
         """See `Quantizer.nearest`."""
         parts = [(one.columns[COLUMN], one.rows, one.allowed, one.queries) for one in probes]
+        sieves = self._sieves(probes, len(search.queries)) if self._has_sieves else None
         return nearest_flat(
             parts,
             search.queries.astype(self.dtype, copy=False),
@@ -107,7 +118,25 @@ class FlatQuantizer(Quantizer):
             lower=search.lower,
             upper=search.upper,
             earlier=earlier,
+            sieves=sieves,
         )
+
+    @property
+    def _has_sieves(self) -> bool:
+        """Whether vectors are so large that reading a byte of each element is worth it."""
+        return self.metric is not Metric.HAMMING and self.dimension >= _LEAST_DIMENSION
+
+    def _sieves(self, probes: Sequence[Probe], num_queries: int) -> list[VectorSieve | None]:
+        """Return the sieves of partitions; some are made if they are searched often."""
+        left = _MADE_AT_ONCE * num_queries
+        for one in probes:
+            memo = one.memo
+            memo.num_queries += num_queries if one.queries is None else len(one.queries)
+            is_often = memo.sieve is None and memo.num_queries > _FEW_QUERIES
+            if is_often and left and len(one.rows) >= _LEAST_ROWS:
+                memo.sieve = VectorSieve(one.columns[COLUMN], self.metric.value)
+                left -= 1
+        return [one.memo.sieve for one in probes]
 
     def decoded(
         self, columns: Columns, partitions: NDArray[np.uint32], centroids: NDArray[Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -22,12 +22,14 @@ from pilum.index.files import IndexFile
 from pilum.index.vector.messages import GraphParameters
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.stored_parameters import StoredParameters
+from pilum.kernels import VectorSieve
 
 __all__ = [
     "Answer",
     "Candidates",
     "Columns",
     "Graphs",
+    "Memo",
     "NearestQuery",
     "PartitionSearch",
     "Probe",
@@ -45,6 +47,24 @@ and their distances; those of a query are in ascending order of distance, then o
 
 
 @dataclass(slots=True)
+class Memo:
+    """Memo of a partition, which a quantizer keeps from one search to the next.
+
+    Attributes:
+        num_queries: Number of queries that searched it.
+        sieve: Bytes that show which of its vectors are too far from a query; None for none.
+    """
+
+    num_queries: int = 0
+    sieve: VectorSieve | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it uses."""
+        return 0 if self.sieve is None else self.sieve.size_bytes
+
+
+@dataclass(slots=True)
 class Probe:
     """A partition to search.
 
@@ -55,6 +75,7 @@ class Probe:
         centroid: Its centroid, float32 of shape (D,); uint8 for hamming.
         allowed: Which rows may be found; None for all of them.
         queries: The numbers of the queries that search it, uint32; None for all of them.
+        memo: What the quantizer keeps about it; the same for all probes of the partition.
     """
 
     number: int
@@ -63,6 +84,7 @@ class Probe:
     centroid: NDArray[Any]
     allowed: NDArray[np.bool_] | None = None
     queries: NDArray[np.uint32] | None = None
+    memo: Memo = field(default_factory=Memo)
 
 
 @dataclass(slots=True)

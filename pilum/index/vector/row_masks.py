@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
+from pilum.kernels import mark_rows, marks_of
 
 __all__ = ["RowMask"]
 
@@ -40,12 +41,28 @@ class RowMask:
         self._listed = allowed.listed
         self._outside = bool(allowed.is_complement)
         self._table: NDArray[np.bool_] | None = None
+        self._of_partitions: dict[int, NDArray[np.bool_] | None] = {}
         self._fill()
 
     @property
     def size_bytes(self) -> int:
         """The memory that the table uses."""
-        return 0 if self._table is None else self._table.nbytes
+        kept = sum(one.nbytes for one in list(self._of_partitions.values()) if one is not None)
+        return kept + (0 if self._table is None else self._table.nbytes)
+
+    def of_partition(self, number: int, rows: Addresses) -> NDArray[np.bool_] | None:
+        """Return which rows of a partition are in the set, which is kept; None for no row.
+
+        Args:
+            number: The number of the partition.
+            rows: All of its rows.
+        """
+        try:
+            return self._of_partitions[number]
+        except KeyError:
+            found = self.of(rows)
+        kept = self._of_partitions[number] = found if found.any() else None
+        return kept
 
     def of(self, rows: Addresses) -> NDArray[np.bool_]:
         """Return which of some rows are in the set."""
@@ -54,10 +71,7 @@ class RowMask:
             places = listed.searchsorted(rows)
             places[places == len(listed)] = 0
             return np.asarray((listed[places] == rows) ^ self._outside)
-        fragments = np.minimum(rows >> _SHIFT, np.uint64(len(self._starts) - 1)).astype(np.int64)
-        places = (rows & _LOW).astype(np.int64) + self._starts[fragments]
-        np.minimum(places, self._stops[fragments], out=places)
-        return np.asarray(table[places])
+        return marks_of(np.ascontiguousarray(rows), self._starts, self._stops, table)
 
     def _fill(self) -> None:
         """Build the table, unless it would be large for what it says."""
@@ -80,7 +94,5 @@ class RowMask:
         num_bytes = int(self._stops[-1]) + 1
         if num_bytes > _FREE_BYTES + _BYTES_PER_ROW * len(listed):
             return
-        table = np.full(num_bytes, True) if self._outside else np.zeros(num_bytes, np.bool_)
-        fragments = (listed >> _SHIFT).astype(np.int64)
-        table[(listed & _LOW).astype(np.int64) + self._starts[fragments]] = not self._outside
-        self._table = table
+        marked = np.ascontiguousarray(listed), not self._outside
+        self._table = mark_rows(*marked, self._starts, self._stops, num_bytes)

@@ -284,9 +284,10 @@ class VectorIndex(Index):
             return probes
         found = []
         for one in probes:
-            allowed = mask.of(one.rows)
-            if allowed.any():
-                found.append(Probe(one.number, one.rows, one.columns, one.centroid, allowed))
+            allowed = mask.of_partition(one.number, one.rows)
+            if allowed is not None:
+                limited = one.rows, one.columns, one.centroid, allowed
+                found.append(Probe(one.number, *limited, memo=one.memo))
         return found
 
     def _probes_of_batch(
@@ -319,7 +320,7 @@ class VectorIndex(Index):
         filled = self._filled(np.unique(distinct % num_partitions))
         probes = {one.number: one for one in self._limited(self.partitions.probes(filled), mask)}
         return [
-            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked)
+            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked, one.memo)
             for number, asked in zip(numbers, own, strict=True)
             if (one := probes.get(number)) is not None
         ]
@@ -388,7 +389,8 @@ def _share(
         first, end = numbers.searchsorted([start, stop]).tolist()
         if first < end:
             own = numbers[first:end] - np.uint32(start)
-            found.append(Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, own))
+            part = one.number, one.rows, one.columns, one.centroid, one.allowed
+            found.append(Probe(*part, own, one.memo))
     return found, replace(search, queries=search.queries[start:stop])
 
 

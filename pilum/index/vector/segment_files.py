@@ -274,7 +274,6 @@ class PartitionReader:
 
     Attributes:
         lengths: The number of rows of each partition, int64.
-        size_bytes: The memory that the kept partitions use.
     """
 
     def __init__(self, stored: StoredPartitions, model: IvfModel) -> None:
@@ -283,7 +282,12 @@ class PartitionReader:
         self._kept: dict[int, Probe] = {}
         self._references: Addresses | None = None
         self.lengths = stored.lengths
-        self.size_bytes = 0
+        self._size_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that the kept partitions use."""
+        return self._size_bytes + sum(one.memo.size_bytes for one in list(self._kept.values()))
 
     def probes(self, numbers: Sequence[int]) -> list[Probe]:
         """Return partitions that are not empty, in the order given.
@@ -308,7 +312,7 @@ class PartitionReader:
         found = self._references
         if found is None:
             found = self._references = self._stored.references()
-            self.size_bytes += found.nbytes
+            self._size_bytes += found.nbytes
         return found
 
     def _read(self, numbers: list[int]) -> dict[int, Probe]:
@@ -318,11 +322,11 @@ class PartitionReader:
             for number, (rows, columns) in zip(numbers, self._stored.read(numbers), strict=True)
         }
         added = sum(_size_bytes(one) for one in found.values())
-        if self.size_bytes + added > _MAX_KEPT_BYTES:
-            self._kept, self._references, self.size_bytes = {}, None, 0
+        if self._size_bytes + added > _MAX_KEPT_BYTES:
+            self._kept, self._references, self._size_bytes = {}, None, 0
         if added <= _MAX_KEPT_BYTES:
             self._kept.update(found)
-            self.size_bytes += added
+            self._size_bytes += added
         return found
 
 

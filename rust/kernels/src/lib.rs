@@ -38,6 +38,7 @@ pub mod ravel;
 pub mod record_description;
 pub mod rle;
 pub mod row_maps;
+pub mod row_marks;
 pub mod slots;
 pub mod statistics;
 pub mod tagged_records;

@@ -4,6 +4,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::error::signed;
 use pilum_kernels::key_rows::KeyRows;
 use pilum_kernels::row_maps::Packed;
+use pilum_kernels::row_marks::Fragments;
 use pilum_kernels::zone_bounds::{Order, zone_bounds as bounds_of_zones};
 use pilum_kernels::{bloom, order, row_maps, trigrams};
 use pyo3::exceptions::PyValueError;
@@ -167,6 +168,38 @@ pub fn pack_row_maps<'py>(
     let made = py.detach(|| row_maps::pack_maps(rows, &bounds));
     let (data, ends) = made.map_err(impossible)?;
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
+}
+
+/// A byte for each row of some fragments, those of `rows` with `value`; see `row_marks`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn mark_rows<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray1<'py, u64>,
+    value: bool,
+    starts: PyReadonlyArray1<'py, i64>,
+    stops: PyReadonlyArray1<'py, i64>,
+    len: usize,
+) -> PyResult<Made<'py, bool>> {
+    let (rows, starts, stops) = (slice(&rows)?, slice(&starts)?, slice(&stops)?);
+    let made = py.detach(|| Fragments::new(starts, stops, len)?.marked(rows, value, len));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
+/// The byte of each row in a table of `mark_rows`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn marks_of<'py>(
+    py: Python<'py>,
+    rows: PyReadonlyArray1<'py, u64>,
+    starts: PyReadonlyArray1<'py, i64>,
+    stops: PyReadonlyArray1<'py, i64>,
+    table: PyReadonlyArray1<'py, bool>,
+) -> PyResult<Made<'py, bool>> {
+    let (rows, starts, stops) = (slice(&rows)?, slice(&starts)?, slice(&stops)?);
+    let table = slice(&table)?;
+    let made = py.detach(|| Fragments::new(starts, stops, table.len())?.of(rows, table));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
 /// The places of keys in ascending order; equal keys keep theirs.

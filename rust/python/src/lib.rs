@@ -49,9 +49,9 @@ mod _kernels {
     #[pymodule_export]
     use crate::indices::{
         NumberRows, StringRows, TrigramPostings, bloom_filters, bloom_matches, equal_pairs,
-        hash_fixed, hash_strings, intersect_rows, pack_row_maps, pack_row_sets, places_of_strings,
-        sort_pairs, stable_order, trigrams_of, unite_grouped_row_maps, unite_row_maps,
-        unpack_row_maps, unpack_row_sets, zone_bounds,
+        hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of, pack_row_maps,
+        pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
+        unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets, zone_bounds,
     };
     #[pymodule_export]
     use crate::inverted::{
@@ -79,7 +79,7 @@ mod _kernels {
     use crate::records::tabulate_records;
     #[pymodule_export]
     use crate::vectors::{
-        ProductCodebook, cluster_sums, distances, encode_scalar_codes, nearest_centroids,
-        nearest_flat, nearest_scalar_codes,
+        ProductCodebook, VectorSieve, cluster_sums, distances, encode_scalar_codes,
+        nearest_centroids, nearest_flat, nearest_scalar_codes,
     };
 }

@@ -1,5 +1,7 @@
 //! Vectors: distances, searches for the nearest ones, scalar and product codes, steps of k-means.
 
+use std::cell::RefCell;
+
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3,
@@ -8,6 +10,7 @@ use pilum_kernels::error::Result as KernelResult;
 use pilum_kernels::vector::distance::{self, Metric};
 use pilum_kernels::vector::element::{Element, Wide};
 use pilum_kernels::vector::search::{Answer, Earlier, Part, Store, nearest};
+use pilum_kernels::vector::sieve::Sieve;
 use pilum_kernels::vector::top::{References, Wanted};
 use pilum_kernels::vector::{centroids, clusters, flat, product, product_scan, scalar};
 use pyo3::exceptions::PyValueError;
@@ -206,21 +209,53 @@ fn answer<'py>(
 
 fn flat_parts<'a, T: Elements + 'a>(
     parts: &'a [PartArg<'_, VectorsArg<'_>>],
+    sieves: &'a [Option<Bound<'_, VectorSieve>>],
     metric: Metric,
     queries: &'a [Vec<T::Wide>],
 ) -> PyResult<Vec<Part<'a>>> {
+    let sieves = RefCell::new(sieves.iter());
     parts_of(parts, |vectors| {
         let [num_rows, dimension] = vectors.shape();
         let data = T::matrix(vectors)
             .ok_or_else(|| PyValueError::new_err("the parts have elements of several types"))??;
         let store = flat::Flat::new(metric, data, dimension, queries);
+        let store = match sieves.borrow_mut().next() {
+            Some(Some(sieve)) => store.and_then(|store| store.sieved(&sieve.get().0)),
+            Some(None) | None => store,
+        };
         Ok((store.map_err(impossible)?, num_rows))
     })
 }
 
-/// The nearest of vectors that are stored as they are.
+/// Bytes in place of vectors, which show that most of them are too far from a query.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct VectorSieve(Sieve);
+
+#[pymethods]
+impl VectorSieve {
+    #[new]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(py: Python<'_>, vectors: VectorsArg<'_>, metric: &str) -> PyResult<Self> {
+        let ([_, width], metric) = (vectors.shape(), metric_named(metric)?);
+        let made = for_elements!(&vectors, matrix => {
+            let vectors = flat_slice(matrix)?;
+            py.detach(|| Sieve::new(metric, vectors, width))
+        });
+        Ok(Self(made.map_err(impossible)?))
+    }
+
+    /// The memory that it uses.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+}
+
+/// The nearest of vectors that are stored as they are, of each part with its sieve.
 #[pyfunction]
-#[pyo3(signature = (parts, queries, metric, k, *, lower=None, upper=None, earlier=None))]
+#[pyo3(signature = (
+    parts, queries, metric, k, *, lower=None, upper=None, earlier=None, sieves=None
+))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
 pub fn nearest_flat<'py>(
     py: Python<'py>,
@@ -231,9 +266,14 @@ pub fn nearest_flat<'py>(
     lower: Option<f32>,
     upper: Option<f32>,
     earlier: Option<EarlierArg<'py>>,
+    sieves: Option<Vec<Option<Bound<'py, VectorSieve>>>>,
 ) -> PyResult<Answered<'py>> {
     let metric = metric_named(metric)?;
     let ([num_queries, width], wanted) = (queries.shape(), wanted(k, lower, upper));
+    if sieves.as_ref().is_some_and(|all| all.len() != parts.len()) {
+        return Err(PyValueError::new_err("as many sieves as parts"));
+    }
+    let sieves = sieves.as_deref().map_or([].as_slice(), |sieves| sieves);
     if metric == Metric::Hamming {
         let made = parts_of(&parts, |vectors| {
             let [num_rows, found] = vectors.shape();
@@ -246,7 +286,7 @@ pub fn nearest_flat<'py>(
     macro_rules! search {
         ($element:ty) => {{
             let queries = queries.prepared(metric)?;
-            let made = flat_parts::<$element>(&parts, metric, &queries)?;
+            let made = flat_parts::<$element>(&parts, sieves, metric, &queries)?;
             answer(py, made, num_queries, wanted, earlier.as_ref())
         }};
     }

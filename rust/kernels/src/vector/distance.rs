@@ -9,9 +9,12 @@
 //! compare vectors one by one: their sums of float32 name the registers (`l2_of`, `product_of`), as
 //! the compiler does not find them in larger functions, and fuse products with sums.
 
+use std::ops::ControlFlow;
+
 use pulp::{Arch, Simd};
 
 use super::LANES;
+use super::byte_sums::each_square;
 use super::element::{Element, Wide};
 use crate::error::{Corrupt, Result};
 
@@ -91,16 +94,16 @@ pub fn hamming(query: &[u8], rows: &[u8], out: &mut [f32]) {
 }
 
 /// Writes the sum of the squared differences of codes, times a factor.
-pub fn l2_of_codes(query: &[u8], rows: &[u8], factor: f64, out: &mut [f32]) {
-    let each = rows.chunks_exact(query.len().max(1)).zip(out);
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (row, out) in each {
-                *out = scaled(squares(row, query), factor);
-            }
-        },
-    );
+pub fn l2_of_codes(query: &[u8], rows: &[u8], factor: f64, out: &mut [f32]) -> Result<()> {
+    let mut out = out.iter_mut();
+    let rows = rows.chunks_exact(query.len().max(1)).take(out.len());
+    each_square(rows.map(Ok), query, |squares| match out.next() {
+        Some(out) => {
+            *out = scaled(squares, factor);
+            ControlFlow::Continue(())
+        }
+        None => ControlFlow::Break(()),
+    })
 }
 
 #[inline(always)]
@@ -366,7 +369,7 @@ mod tests {
             let query = vec![0u8; dimension];
             let row = vec![255u8; dimension];
             let mut out = [0.0];
-            l2_of_codes(&query, &row, 1.0, &mut out);
+            l2_of_codes(&query, &row, 1.0, &mut out).unwrap();
             assert_eq!(out[0], (65_025 * dimension) as f32);
             hamming(&query, &row, &mut out);
             assert_eq!(out[0], (8 * dimension) as f32);

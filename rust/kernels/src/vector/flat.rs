@@ -1,6 +1,7 @@
 //! Vectors that are stored as they are.
 //!
-//! If several queries are compared with a tile, most of its vectors are left out (`near`).
+//! Most vectors are left out: by the bounds of a sieve, where there is one; otherwise, if several
+//! queries are compared with a tile, by products of all of them (`near`).
 
 use std::ops::Range;
 
@@ -8,16 +9,26 @@ use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
 use super::search::Store;
+use super::sieve::{Sieve, Target};
 use crate::error::{Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a second-level cache.
 const TILE: usize = 64 << 10;
+
+/// The bytes of the codes of a tile, which every query needs.
+const TILE_OF_CODES: usize = 256 << 10;
+
+/// So few vectors in a row are compared with a sieve although they are not allowed.
+const GAP_OF_CODES: usize = 8;
 
 /// Tiles have a multiple of so many rows.
 const TOGETHER: usize = 8;
 
 /// So many queries are worth being compared together.
 const SEVERAL: usize = 6;
+
+/// So many bounds are looked at together.
+const GROUP: usize = 16;
 
 /// Vectors of numbers, and the prepared queries.
 pub struct Flat<'a, T: Element> {
@@ -27,6 +38,8 @@ pub struct Flat<'a, T: Element> {
     dimension: usize,
     query: usize,
     near: Option<Near>,
+    sieve: Option<&'a Sieve>,
+    target: Target,
 }
 
 impl<'a, T: Element> Flat<'a, T> {
@@ -58,7 +71,54 @@ impl<'a, T: Element> Flat<'a, T> {
             dimension,
             query: 0,
             near: None,
+            sieve: None,
+            target: Target::default(),
         })
+    }
+
+    /// Leaves out vectors by the bounds of a sieve that was made of them.
+    pub fn sieved(mut self, sieve: &'a Sieve) -> Result<Self> {
+        let (found, rows) = (sieve.num_rows(), self.vectors.len() / self.dimension);
+        ensure(found == rows, "vectors with bounds", found, rows)?;
+        let (found, dimension) = (sieve.dimension(), self.dimension);
+        ensure(
+            found == dimension,
+            "dimension of the bounds",
+            found,
+            dimension,
+        )?;
+        let is_same = sieve.metric() == self.metric;
+        ensure(is_same, "metric of the bounds", "another", "the same")?;
+        self.sieve = Some(sieve);
+        Ok(self)
+    }
+
+    /// Writes the distances of rows whose bound is not above the limit; NaN for the others.
+    fn measure_some(
+        &self,
+        sieve: &Sieve,
+        query: &[T::Wide],
+        rows: &Range<usize>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
+        sieve.bounds(&self.target, rows.clone(), out)?;
+        let vectors = self.rows(rows)?;
+        let groups = vectors.chunks(GROUP * self.dimension);
+        for (vectors, out) in groups.zip(out.chunks_mut(GROUP)) {
+            if out.iter().fold(true, |all, &bound| all & (bound > limit)) {
+                out.fill(f32::NAN);
+                continue;
+            }
+            for (vector, out) in vectors.chunks_exact(self.dimension).zip(out) {
+                if *out > limit {
+                    *out = f32::NAN;
+                } else {
+                    distance::measure(self.metric, query, vector, std::slice::from_mut(out));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn rows(&self, rows: &Range<usize>) -> Result<&'a [T]> {
@@ -69,16 +129,18 @@ impl<'a, T: Element> Flat<'a, T> {
 
 impl<T: Element> Store for Flat<'_, T> {
     fn rows_per_tile(&self) -> usize {
-        let rows = TILE / size_of::<T>() / self.dimension;
-        rows.next_multiple_of(TOGETHER)
+        match self.sieve {
+            None => (TILE / size_of::<T>() / self.dimension).next_multiple_of(TOGETHER),
+            Some(_) => TILE_OF_CODES / self.dimension,
+        }
     }
 
     fn gap(&self) -> usize {
-        1
+        self.sieve.map_or(1, |_| GAP_OF_CODES)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
-        if queries.len() < SEVERAL {
+        if queries.len() < SEVERAL || self.sieve.is_some() {
             return Ok(());
         }
         let (metric, dimension, all) = (self.metric, self.dimension, self.queries);
@@ -97,12 +159,20 @@ impl<T: Element> Store for Flat<'_, T> {
 
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
+        if let (Some(sieve), Some(query)) = (self.sieve, self.queries.get(query)) {
+            sieve.prepare(query, &mut self.target);
+        }
         Ok(())
     }
 
-    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
         let query = self.queries.get(self.query);
         let query = query.ok_or_else(|| out_of_range("query"))?;
+        if let Some(sieve) = self.sieve
+            && limit < f32::INFINITY
+        {
+            return self.measure_some(sieve, query, &rows, limit, out);
+        }
         distance::measure(self.metric, query, self.rows(&rows)?, out);
         Ok(())
     }

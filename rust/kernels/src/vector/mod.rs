@@ -1,8 +1,8 @@
 //! Vectors: distances, the search for the nearest ones, and their codes.
 //!
-//!     vectors ──▶ `distance` ──▶ `flat` ──┐
-//!     scalar codes ──▶ `scalar` ──────────┼──▶ `search` ──▶ `top`     the k nearest rows
-//!     product codes ──▶ `product` ────────┘
+//!     vectors ──▶ `sieve` ──▶ `distance` ──▶ `flat` ──┐
+//!     scalar codes ──▶ `byte_sums` ──▶ `scalar` ──────┼──▶ `search` ──▶ `top`     the k nearest rows
+//!     product codes ──▶ `product` ────────────────────┘
 //!
 //! Loops are written for lanes of 16 values, which the compiler turns into vector instructions,
 //! and are compiled twice: for the oldest processor, and for one with AVX2 where the running one
@@ -10,6 +10,7 @@
 //! the machine; fused multiplications, which would round otherwise, are not used. Only the
 //! assignment of vectors to `centroids` and walks over graphs of float32 use them.
 
+pub mod byte_sums;
 pub mod centroids;
 pub mod clusters;
 pub mod distance;
@@ -23,6 +24,7 @@ pub mod product_scan;
 pub mod rabitq;
 pub mod scalar;
 pub mod search;
+pub mod sieve;
 pub mod top;
 
 /// How many sums a loop keeps.

@@ -215,6 +215,10 @@ impl Store for Codes<'_> {
         LANES
     }
 
+    fn group(&self) -> usize {
+        ROWS
+    }
+
     fn begin(&mut self, query: usize) -> Result<()> {
         let dimension = self.book.dimension();
         let query = part(self.queries, query * dimension, dimension, "query")?;

@@ -122,8 +122,7 @@ impl Store for Codes<'_> {
         let (first, step) = (self.query * dimension, self.queries.bounds.step());
         if self.queries.bases.is_empty() {
             let query = part(&self.queries.codes, first, dimension, "query")?;
-            distance::l2_of_codes(query, codes, step * step, out);
-            return Ok(());
+            return distance::l2_of_codes(query, codes, step * step, out);
         }
         let base = self.queries.bases.get(self.query);
         let base = base.ok_or_else(|| out_of_range("query"))? - step;

@@ -11,6 +11,9 @@ use crate::error::{Result, ensure};
 /// How many distances are computed at once.
 const BLOCK: usize = 256;
 
+/// Runs of fewer rows than this share of a group are not widened.
+const SHORT: usize = 4;
+
 /// The vectors of a part, or what is stored instead.
 pub trait Store: Send + Sync {
     /// How many rows stay in a cache while other queries need them.
@@ -18,6 +21,11 @@ pub trait Store: Send + Sync {
 
     /// The length of a gap of rows that is worth leaving out.
     fn gap(&self) -> usize;
+
+    /// How many rows, from a multiple of it on, cost no more than one of them.
+    fn group(&self) -> usize {
+        1
+    }
 
     /// Compares several queries, each with its limit, with the rows of a tile, if that is faster
     /// than to measure all of them.
@@ -171,7 +179,7 @@ fn search_tile(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result
         let run = match part.allowed {
             None => next..end,
             Some(allowed) => match run_of(allowed, next, end, part.store.gap()) {
-                Some(run) => run,
+                Some(run) => widened(run, part.store.group(), next, end),
                 None => {
                     next = end;
                     continue;
@@ -211,6 +219,15 @@ fn run_of(allowed: &[bool], start: usize, end: usize, gap: usize) -> Option<Rang
     Some(start + first..start + last + 1)
 }
 
+/// A run until its first and last group are whole, unless it is short.
+fn widened(run: Range<usize>, group: usize, start: usize, end: usize) -> Range<usize> {
+    if run.len() * SHORT < group {
+        return run;
+    }
+    let first = run.start - run.start % group;
+    first.max(start)..run.end.next_multiple_of(group).min(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +239,13 @@ mod tests {
         assert_eq!(run_of(&allowed, 0, 7, 2), Some(1..4));
         assert_eq!(run_of(&allowed, 2, 7, 3), Some(3..7));
         assert_eq!(run_of(&allowed, 4, 6, 3), None);
+    }
+
+    #[test]
+    fn runs_become_whole_groups() {
+        assert_eq!(widened(37..50, 32, 0, 256), 32..64);
+        assert_eq!(widened(37..50, 32, 35, 60), 35..60);
+        assert_eq!(widened(37..40, 32, 0, 256), 37..40);
+        assert_eq!(widened(37..38, 1, 0, 256), 37..38);
     }
 }

@@ -1,10 +1,13 @@
 //! A target of searches in the form that its storage compares with nodes.
 
+use std::ops::ControlFlow;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::storage::row;
 use crate::error::Result;
-use crate::vector::distance::{differing_bits, l2_of, product, product_of, scaled, squares};
+use crate::vector::byte_sums::each_square;
+use crate::vector::distance::{differing_bits, l2_of, product, product_of, scaled};
 
 pub enum Scorer<'a> {
     Floats {
@@ -41,6 +44,18 @@ pub enum Scorer<'a> {
 impl Scorer<'_> {
     /// Appends the distances of `nodes`.
     pub fn score(&self, arch: Arch, nodes: &[u32], out: &mut Vec<f32>) -> Result<()> {
+        if let Self::Codes {
+            codes,
+            target,
+            factor,
+        } = self
+        {
+            let rows = nodes.iter().map(|&node| row(codes, node, target.len()));
+            return each_square(rows, target, |squares| {
+                out.push(scaled(squares, *factor));
+                ControlFlow::Continue(())
+            });
+        }
         arch.dispatch(Score {
             scorer: self,
             nodes,
@@ -80,18 +95,7 @@ impl Scorer<'_> {
                 #[inline(always)]
                 |row| differing_bits(row, target) as f32,
             ),
-            Self::Codes {
-                codes,
-                target,
-                factor,
-            } => each(
-                codes,
-                target.len(),
-                nodes,
-                out,
-                #[inline(always)]
-                |code| scaled(squares(code, target), *factor),
-            ),
+            Self::Codes { .. } => Ok(()), // see `score`
             Self::CodeProducts {
                 codes,
                 target,

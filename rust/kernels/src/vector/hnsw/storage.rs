@@ -9,11 +9,14 @@
 //! component. The target of a search is prepared once (`Storage::scorer`), then compared with
 //! groups of nodes.
 
+use std::ops::ControlFlow;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::scorer::Scorer;
 use crate::error::{Result, ensure, out_of_range};
-use crate::vector::distance::{differing_bits, l2_of, product_of, scaled, squares};
+use crate::vector::byte_sums::each_square;
+use crate::vector::distance::{differing_bits, l2_of, product_of, scaled};
 use crate::vector::scalar::Bounds;
 
 /// The largest dimension: sums of products of bytes then fit 32 bits.
@@ -179,6 +182,26 @@ impl<'a> Storage<'a> {
 
     /// Returns whether one of `kept` is closer to `node` than `limit`, or as close.
     pub fn any_within(&self, arch: Arch, node: u32, kept: &[u32], limit: f32) -> Result<bool> {
+        if let Vectors::Scalar {
+            codes,
+            dimension,
+            bounds,
+        } = self.vectors
+            && !self.is_dot
+        {
+            let (target, factor) = (row(codes, node, dimension)?, square_factor(bounds));
+            let rows = kept.iter().map(|&other| row(codes, other, dimension));
+            let mut is_any = false;
+            each_square(rows, target, |squares| {
+                is_any = scaled(squares, factor) <= limit;
+                if is_any {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            return Ok(is_any);
+        }
         arch.dispatch(AnyWithin {
             storage: self,
             node,
@@ -220,24 +243,15 @@ impl<'a> Storage<'a> {
                 codes,
                 dimension,
                 bounds,
-            } => {
-                let factor = square_factor(bounds);
-                within(
-                    codes,
-                    dimension,
-                    node,
-                    kept,
-                    limit,
-                    #[inline(always)]
-                    |target, other| {
-                        Ok(if is_dot {
-                            1.0 - decoded_dot(target, other, bounds)
-                        } else {
-                            scaled(squares(target, other), factor)
-                        })
-                    },
-                )
-            }
+            } => within(
+                codes,
+                dimension,
+                node,
+                kept,
+                limit,
+                #[inline(always)]
+                |target, other| Ok(1.0 - decoded_dot(target, other, bounds)),
+            ),
             Vectors::Product {
                 codes,
                 num_sub_vectors,
