@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from pilum.distributed.upkeep import ColumnStatistics
 from pilum.spark.aggregates.source import aggregate
+from pilum.spark.catalog import NameFile, attach, detach
+from pilum.spark.feeds import changes
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
@@ -27,10 +29,13 @@ from pilum.spark.upsert import upsert
 __all__ = [
     "ColumnStatistics",
     "IngestResult",
+    "NameFile",
     "SparkMerge",
     "add_columns",
     "aggregate",
     "analyze",
+    "attach",
+    "changes",
     "cleanup",
     "cluster",
     "compact",
@@ -38,6 +43,7 @@ __all__ = [
     "count",
     "create_index",
     "delete",
+    "detach",
     "export",
     "ingest",
     "merge_into",

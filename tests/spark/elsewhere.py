@@ -69,6 +69,7 @@ def main(where: str, uri: str) -> None:
         main_operations(spark, uri)
         z_order(spark, uri)
         row_changes(spark, f"{uri}-rows")
+        statements(spark, f"{uri}-sql")
         jobs(spark, f"{uri}-jobs")
         streams(spark, f"{uri}-streams")
     else:
@@ -120,6 +121,24 @@ def row_changes(spark: SparkSession, uri: str) -> None:
     assert found["id"] == [*range(1, 10), 999]
     assert found["name"] == ["1", "few", *map(str, range(3, 10)), "999"]
     assert found["day"][-1] == 999 % 7 + 100
+
+
+def statements(spark: SparkSession, uri: str) -> None:
+    """Names, statements about tables, and table functions."""
+    texts = (
+        f"""CREATE TABLE made (id BIGINT, place ARRAY<FLOAT>) USING pilum LOCATION '{uri}'
+        TBLPROPERTIES ('place.arrow.fixed-size-list.size' = '2', 'enable_stable_row_ids' = 'true')
+        """,
+        "INSERT INTO made SELECT id, array(float(id), 0f) FROM range(5)",
+        "ALTER TABLE made ADD COLUMN note STRING",
+    )
+    for text in texts:
+        pilum.spark.sql(spark, text)
+    near = "SELECT m.id FROM nearest(made, place, array(2.9, 0), 1) n JOIN made m ON m.id = n.id"
+    assert pilum.spark.sql(spark, near).collect() == [Row(id=3)]
+    count = pilum.spark.sql(spark, "SELECT count(note) AS n FROM changes(made, 2, 3)")
+    assert count.collect() == [Row(n=0)]
+    pilum.spark.detach(spark, "made")
 
 
 def jobs(spark: SparkSession, uri: str) -> None:

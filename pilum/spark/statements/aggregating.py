@@ -11,34 +11,27 @@ evaluates as Spark does. All other queries read rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from sqlglot import TokenType, exp
+from sqlglot import exp
 
 from pilum.spark.aggregates.partials import Call
 from pilum.spark.aggregates.source import Request
+from pilum.spark.statements.places import SPAN, span
 from pilum.spark.statements.pushdown import Needs, Resolve, plain_value, pushable, resolver
-from pilum.spark.statements.references import Statement
+
+if TYPE_CHECKING:
+    from pilum.spark.statements.references import Statement
 
 __all__ = ["AggregateQuery"]
 
 _CLAUSES = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
-# Functions as spelled in the text, and their nodes as named by the parser.
-_KEYS = {
-    "avg": "avg",
-    "count": "count",
-    "count_if": "countif",
-    "max": "max",
-    "min": "min",
-    "sum": "sum",
-}
+# Nodes of functions, as named by the parser.
+_FUNCTIONS = frozenset({"avg", "count", "max", "min", "sum"})
 _NOT_ALONE = (exp.Window, exp.Distinct, exp.Filter, exp.WithinGroup, exp.Subquery, exp.Star)
-_BEHIND_WHERE = frozenset(
-    {TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
-)
 
 
 @dataclass(frozen=True)
@@ -78,14 +71,17 @@ class AggregateQuery:
         call.
         """
         one = self.statement.references[0]
-        places = {place: finals[call] for place, call in self.calls.items()}
-        where = _where(self.statement)
+        places = {place: _braced(finals[call]) for place, call in self.calls.items()}
+        where = self.statement.tree.args.get("where")
         if where is not None:
             # The WHERE clause is removed: the scan evaluates it.
-            inside = range(*where)
-            places = {place: text for place, text in places.items() if place[0] not in inside}
-            places[where] = ""
-        return self.statement.rewritten({one.start: name}, others=places)
+            first, after = span(where)
+            places = {
+                place: text for place, text in places.items() if place[0] not in range(first, after)
+            }
+            places[first, after] = ""
+        places[one.start, one.stop] = f"{{{name}}}{one.added_alias}"
+        return self.statement.rewritten(places)
 
 
 def _is_simple(statement: Statement) -> bool:
@@ -129,48 +125,29 @@ def _calls(
 ) -> dict[tuple[int, int], Call]:
     """Return the aggregates of a text by their positions; empty if one is not supported."""
     nodes = list(statement.tree.find_all(exp.AggFunc))
-    by_place = {_place(node): node for node in nodes}
-    known: dict[tuple[int, int], Call | None] = {}
-    for words in _spans(statement):
-        place = (int(words[0].start), int(words[-1].end) + 1)
-        node = next((by_place[at] for at in by_place if at in range(*place)), None)
-        known[place] = _count(words) if node is None else _call(words[0], node, schema, resolve)
-    found = {place: call for place, call in known.items() if call is not None}
-    return found if len(found) == len(known) == len(nodes) else {}
+    found = {node.meta.get(SPAN): _call(node, schema, resolve) for node in nodes}
+    calls = {place: call for place, call in found.items() if place and call}
+    return dict(sorted(calls.items())) if len(calls) == len(nodes) else {}
 
 
-def _place(node: Any) -> int:
-    """Return the position of the first column of a call; -1 if it has none."""
-    columns = node.find_all(exp.Column)
-    starts = [part.meta.get("start", -1) for column in columns for part in column.parts]
-    return min(starts, default=-1)
-
-
-def _spans(statement: Statement) -> Iterator[list[Any]]:
-    """Yield the tokens of each call, from the name to the closing parenthesis."""
-    words = statement.tokens
-    for number in range(len(words) - 1):
-        is_call = words[number + 1].token_type is TokenType.L_PAREN
-        if is_call and words[number].text.lower() in _KEYS:
-            yield words[number : statement.closing(number + 1) + 1]
-
-
-def _count(words: list[Any]) -> Call | None:
-    """Return the call for `count(*)` or an equivalent; None for anything else."""
-    name, *inner = (word.text.upper() for word in words)
-    return Call("count", None) if name == "COUNT" and inner[1:-1] in (["*"], ["1"]) else None
-
-
-def _call(name: Any, node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
+def _call(node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
     """Return the call of a function of one value that tasks compute as Spark does."""
-    function = name.text.lower()
-    if node.key != _KEYS[function] or node.expressions or any(node.find_all(exp.Star)):
+    if node.expressions:
         return None
-    is_condition = function == "count_if"
-    value = (pushable if is_condition else plain_value)(node.this, schema, resolve)
-    if value is None or "`.`" in value:
+    if isinstance(node, exp.CountIf):
+        condition = pushable(node.this, schema, resolve)
+        return None if condition is None else Call("count", f"nullif({condition}, false)")
+    if node.key not in _FUNCTIONS:
         return None
-    return Call("count", f"nullif({value}, false)") if is_condition else Call(function, value)
+    if isinstance(node, exp.Count) and _is_any_row(node.this):
+        return Call("count", None)
+    value = plain_value(node.this, schema, resolve)
+    return None if value is None or "`.`" in value else Call(node.key, value)
+
+
+def _is_any_row(node: Any) -> bool:
+    """Return whether an argument is `*` or 1."""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Literal) and node.name == "1")
 
 
 def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
@@ -187,12 +164,6 @@ def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
     return True
 
 
-def _where(statement: Statement) -> tuple[int, int] | None:
-    """Return the text range from WHERE to the next clause."""
-    start = None
-    for word in statement.outer_tokens:
-        if word.token_type is TokenType.WHERE:
-            start = int(word.start)
-        elif start is not None and word.token_type in _BEHIND_WHERE:
-            return start, int(word.start)
-    return None if start is None else (start, len(statement.text))
+def _braced(text: str) -> str:
+    """Return a text for a format string of Spark."""
+    return text.replace("{", "{{").replace("}", "}}")

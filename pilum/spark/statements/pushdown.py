@@ -20,7 +20,7 @@ import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -28,7 +28,9 @@ from sqlglot import exp
 
 from pilum.distributed.conditions import META_COLUMNS
 from pilum.spark.literals import comparison, is_string, literal
-from pilum.spark.statements.references import Reference
+
+if TYPE_CHECKING:
+    from pilum.spark.statements.references import Reference
 
 __all__ = ["Needs", "Resolve", "needs_of", "plain_value", "pushable", "resolver"]
 

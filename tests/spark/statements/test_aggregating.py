@@ -37,7 +37,7 @@ def test_the_text_around_the_aggregates_stays() -> None:
     finals = {call: f"<{call.function}>" for call in found.request.calls}
     assert found.rewritten("parts", finals) == (
         "SELECT x.k, round(<sum> / <count>, 2) AS m, 'a{{b}}' /* c */ FROM {parts} AS x "
-        "GROUP BY x.k HAVING <max> < 9 ORDER BY m, <count> LIMIT 3"
+        " GROUP BY x.k HAVING <max> < 9 ORDER BY m, <count> LIMIT 3"
     )
 
 

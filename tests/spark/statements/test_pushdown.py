@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 
@@ -51,25 +53,29 @@ def test_tables_are_found_by_path_and_by_name_with_their_versions() -> None:
     found = statement(text).references
     assert [(one.uri, one.version, one.as_of, one.alias) for one in found] == [
         ("/a b", 3, None, "t"),
-        ("/c", None, "2026-01-01", ""),
+        ("/c", None, datetime(2026, 1, 1, tzinfo=UTC), ""),
         ("/p", "tag", None, "p"),
     ]
-    names = {one.start: f"t{number}" for number, one in enumerate(found)}
-    assert statement(text).rewritten(names) == (
+    places = {
+        (one.start, one.stop): f"{{t{number}}}{one.added_alias}" for number, one in enumerate(found)
+    }
+    assert statement(text).rewritten(places) == (
         "SELECT * FROM {t0} AS t JOIN {t1} USING (id) JOIN {t2} p JOIN plain USING (id)"
     )
 
 
 def test_braces_and_names_stay_what_they_are() -> None:
     found = statement("SELECT '{x}', people.id FROM people")
-    assert found.rewritten({found.references[0].start: "t"}) == (
+    (one,) = found.references
+    assert found.rewritten({(one.start, one.stop): f"{{t}}{one.added_alias}"}) == (
         "SELECT '{{x}}', people.id FROM {t} AS `people`"
     )
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM t", "SHOW TABLES", "SELEC 1", "SELECT lance.x"])
 def test_what_names_no_table_is_not_looked_at(text: str) -> None:
-    assert Statement.parse(text, {}) is None
+    found = Statement.parse(text, {})
+    assert found is None or not found.references
 
 
 @pytest.mark.parametrize(

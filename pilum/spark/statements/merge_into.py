@@ -1,28 +1,61 @@
-"""Translate MERGE INTO to calls of `merge_into`, and expressions of statements to pilum's SQL."""
+"""MERGE INTO table [AS t] USING table | (query) [AS s] ON t.key = s.key [AND …] clause ….
+
+    WHEN MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET column = value, … | DELETE
+    WHEN NOT MATCHED [AND condition] THEN INSERT * | INSERT (column, …) VALUES (value, …)
+    WHEN NOT MATCHED BY SOURCE [AND condition] THEN DELETE
+
+Of several clauses about the same row, the first one that holds applies. Conditions and values use
+the SQL of pilum's filters, values of INSERT that of Spark. Result: num_inserted_rows,
+num_updated_rows, num_deleted_rows.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
-from pilum.distributed.conditions import META_COLUMNS, condition_text
-from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.spark import merging
 from pilum.spark.merging import SparkMerge
 from pilum.spark.names import quoted
-from pilum.spark.statements.references import Spark4, at, described
+from pilum.spark.statements.expressions import Sides, plain_text
+from pilum.spark.statements.grammar import Rule
+from pilum.spark.statements.places import at
 
-__all__ = ["MergeText", "Sides", "plain_text", "zorder_columns"]
+if TYPE_CHECKING:
+    from pilum.spark.statements.call import Call
+
+__all__ = ["RULE"]
 
 _RAW = "_pilum_source_"
 _ALWAYS = "TRUE"
-_ZORDER = re.compile(r"ZORDER\s+BY\s*(?:\((.+)\)|\s([^()]+))", re.IGNORECASE | re.DOTALL)
+
+
+def run(call: Call) -> DataFrame:
+    """Merge the rows of a table or query."""
+    tree = call.tree
+    one, source = call.target(tree.this), tree.args["using"]
+    text = MergeText(
+        tree,
+        one.alias,
+        source.alias_or_name,
+        call.columns(one),
+        call.query(source, before="SELECT * FROM"),
+    )
+    merge = merging.merge_into(
+        call.spark,
+        one.uri,
+        text.prepared(),
+        list(text.keys()),
+        storage_options=call.options(one.place),
+    )
+    text.configure(merge)
+    return call.report(**merge.execute())
 
 
 @dataclass
@@ -236,99 +269,4 @@ def _twice(when: Any, word: str) -> UnsupportedFeatureError:
     )
 
 
-def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
-    """Return the SQL of an expression over one table, with unqualified columns."""
-    aliases = {alias.lower(): "target"} if alias else {}
-    sides = Sides(aliases, {"target": [*columns, *META_COLUMNS]})
-
-    def unqualified(one: Any) -> Any:
-        return _path(sides.column(one)[1]) if isinstance(one, exp.Column) else one
-
-    _require_simple(node)
-    return condition_text(node.transform(unqualified))
-
-
-def zorder_columns(text: str, columns: Collection[str]) -> list[str]:
-    """Return the columns of `ZORDER BY (a, b)`, with or without parentheses."""
-    found = _ZORDER.fullmatch(text)
-    if found is None:
-        raise UnsupportedFeatureError(
-            f"OPTIMIZE takes a table, and perhaps ZORDER BY (columns); found {text!r}"
-        )
-    try:
-        nodes = parse_one(f"SELECT {found[1] or found[2]}", dialect=Spark4).expressions
-    except SqlglotError as error:
-        raise InvalidInputError(f"ZORDER BY: {described(error)}") from error
-    return [_own_column(node, columns) for node in nodes]
-
-
-def _own_column(node: Any, columns: Collection[str]) -> str:
-    if not isinstance(node, exp.Column) or len(node.parts) > 1:
-        raise UnsupportedFeatureError(f"ZORDER BY takes columns, found {node.sql(dialect=Spark4)}")
-    known = [name for name in columns if name.lower() == node.name.lower()]
-    if not known:
-        raise ColumnNotFoundError(f"ZORDER BY: no column {node.name!r}; the columns are {columns}")
-    return known[0]
-
-
-class Sides:
-    """The columns of the two sides of a merge, as `source.x` and `target.x`."""
-
-    def __init__(
-        self,
-        aliases: Mapping[str, str],
-        columns: Mapping[str, Collection[str]],
-        prefix: str = "",
-    ) -> None:
-        """Set the lower-case names, "source" or "target" for each, and the columns of each side.
-
-        The columns of the source get a prefix.
-        """
-        self._aliases = aliases
-        self._columns = columns
-        self._prefix = prefix
-
-    def column(self, node: Any) -> tuple[str, list[str]]:
-        """Return the side of a column, and its path as that side spells it."""
-        names = [part.name for part in node.parts]
-        if len(names) > 1 and names[0].lower() in self._aliases:
-            sides, names = [self._aliases[names[0].lower()]], names[1:]
-        else:
-            sides = [side for side in self._columns if self._known(side, names[0])]
-        found = [(side, self._known(side, names[0])) for side in sides]
-        if len(found) != 1 or found[0][1] is None:
-            what = "is ambiguous" if len(found) > 1 else "does not exist"
-            raise ColumnNotFoundError(f"{at(node)}: column {node.sql(dialect='spark')} {what}")
-        side, first = found[0]
-        return side, [str(first), *names[1:]]
-
-    def text(self, node: Any) -> str:
-        """Return the SQL of an expression over both sides."""
-
-        def qualified(one: Any) -> Any:
-            if not isinstance(one, exp.Column):
-                return one
-            side, (first, *rest) = self.column(one)
-            return _path([side, (self._prefix if side == "source" else "") + first, *rest])
-
-        _require_simple(node)
-        return condition_text(node.transform(qualified))
-
-    def _known(self, side: str, name: str) -> str | None:
-        columns = self._columns[side]
-        return next((one for one in columns if one.lower() == name.lower()), None)
-
-
-def _path(names: list[str]) -> exp.Column:
-    """Return a column with each part of its path in backquotes."""
-    parts = [exp.to_identifier(name, quoted=True) for name in names]
-    found = exp.column(parts[-1]) if len(parts) == 1 else None
-    return found or exp.column(*reversed(parts[-4:]))
-
-
-def _require_simple(node: Any) -> None:
-    query = node.find(exp.Query, exp.AggFunc)
-    if query is not None:
-        raise InvalidInputError(
-            f"{at(query)}: {query.sql(dialect='spark')}: no subqueries and aggregates here"
-        )
+RULE = Rule(exp.Merge, run)

@@ -1,0 +1,61 @@
+"""The statements of `pilum.spark.sql`; every other one is passed to Spark."""
+
+from __future__ import annotations
+
+from pilum.spark.statements import (
+    alter_table,
+    create_index,
+    create_table,
+    create_view,
+    delete,
+    describe,
+    describe_detail,
+    describe_history,
+    drop_index,
+    drop_table,
+    explain,
+    insert,
+    merge_into,
+    optimize,
+    restore,
+    select,
+    show_branches,
+    show_indexes,
+    show_tables,
+    show_tags,
+    show_tblproperties,
+    show_versions,
+    truncate,
+    update,
+    vacuum,
+)
+
+__all__ = ["STATEMENTS"]
+
+STATEMENTS = (
+    select.RULE,
+    explain.RULE,
+    insert.RULE,
+    update.RULE,
+    delete.RULE,
+    merge_into.RULE,
+    create_table.RULE,
+    create_view.RULE,
+    drop_table.RULE,
+    truncate.RULE,
+    alter_table.RULE,
+    describe_history.RULE,
+    describe_detail.RULE,
+    describe.RULE,
+    show_tables.RULE,
+    show_versions.RULE,
+    show_tags.RULE,
+    show_branches.RULE,
+    show_indexes.RULE,
+    show_tblproperties.RULE,
+    restore.RULE,
+    optimize.RULE,
+    vacuum.RULE,
+    create_index.RULE,
+    drop_index.RULE,
+)
