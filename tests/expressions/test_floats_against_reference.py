@@ -139,7 +139,7 @@ def test_the_same_rows_are_selected(datasets: Datasets, name: str) -> None:
     ours, reference = datasets
 
     @given(condition=conditions(name))
-    @settings(max_examples=150)
+    @settings(max_examples=75)
     def check(condition: str) -> None:
         try:
             expected = ids(reference, condition)

@@ -69,7 +69,7 @@ def _same(datasets: Datasets, condition: str) -> None:
 @pytest.mark.parametrize("operator", ["LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE"])
 def test_patterns_match_the_same_texts(datasets: Datasets, operator: str) -> None:
     @given(pattern=_PATTERNS, column=st.sampled_from(["s", "large"]))
-    @settings(max_examples=80)
+    @settings(max_examples=40)
     def check(pattern: str, column: str) -> None:
         _same(datasets, f"{column} {operator} {_quoted(pattern)}")
 
@@ -139,7 +139,7 @@ def test_functions_of_text_give_the_same(datasets: Datasets) -> None:
     ]
 
     @given(form=st.sampled_from(forms), text=texts)
-    @settings(max_examples=150)
+    @settings(max_examples=75)
     def check(form: str, text: str) -> None:
         _same(datasets, form.format(text))
 

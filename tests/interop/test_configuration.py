@@ -23,7 +23,7 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 
 pytestmark = [pytest.mark.reference, pytest.mark.checklist("S4.10")]
 
-ROWS = 60_000
+ROWS = 20_000
 MARGIN = 1.05
 FEW = 4096
 """Bytes that are no matter: the schema and tables of a file."""

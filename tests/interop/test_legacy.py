@@ -34,7 +34,7 @@ def fresh(folder: Path) -> str:
     return str(folder / str(next(_NUMBERS)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(table=legacy_tables(nullable_types()), group=_GROUPS, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int
@@ -62,7 +62,7 @@ def _has_fixed_size_list(kind: pa.DataType) -> bool:
     return any(_has_fixed_size_list(kind.field(i).type) for i in range(kind.num_fields))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(table=legacy_tables(), group=_GROUPS, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int, request: Request
@@ -78,7 +78,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(table=tables(nullable_types(), rows=st.integers(1, 2500)), group=_GROUPS)
 def test_what_it_lost_we_lose_too(tmp_path: Path, table: pa.Table, group: int) -> None:
     """S2.5: nulls that the format does not keep are read as whatever stands there."""
@@ -107,7 +107,7 @@ def test_lists_of_booleans_that_do_not_fill_bytes(tmp_path: Path, writer: Any, s
     assert_same(ours.take(rows), table.take(rows))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(table=legacy_tables(), group=_GROUPS, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, table: pa.Table, group: int, request: Request
@@ -117,7 +117,7 @@ def test_what_we_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(table=legacy_tables(), group=_GROUPS)
 def test_files_are_the_same_byte_for_byte(tmp_path: Path, table: pa.Table, group: int) -> None:
     """S2.11: pages, page table and statistics, up to the manifest, which names its writer."""

@@ -34,7 +34,7 @@ _WITH_NULLS = {(1, 3), (2, 4), (5, 6)}
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "structs-with-hidden-nulls.tar.xz"
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(versioned=nested_tables(), pages=_PAGES)
 def test_members_of_what_we_wrote(
     tmp_path: Path, versioned: tuple[str, pa.Table], pages: dict[str, Any]
@@ -48,7 +48,7 @@ def test_members_of_what_we_wrote(
     assert_items(data_file(uri), table)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(versioned=nested_tables())
 def test_members_of_what_it_wrote(tmp_path: Path, versioned: tuple[str, pa.Table]) -> None:
     version, table = versioned

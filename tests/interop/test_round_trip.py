@@ -24,7 +24,7 @@ _TABLES = st.tuples(st.just("2.1"), tables()) | st.tuples(st.just("2.2"), tables
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int
@@ -42,7 +42,7 @@ def test_what_we_wrote_it_reads(
         assert_same(taken, expected.take(rows))
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request
@@ -57,7 +57,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), expected, request)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request

@@ -9,6 +9,7 @@ golden table holds the verdicts of the reference; where ours differ on purpose, 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,9 +128,12 @@ def content(uri: str) -> Any:
 def after(library: Any, first: str, path: Path) -> tuple[str, dict[str, Any]]:
     """The verdicts of all changes by handles from before `first`, and what tables are then."""
     line, found = "", {}
+    made = path / library.__name__
+    table(library, str(made))
     for second, change in CHANGES.items():
         uri = str(path / f"{library.__name__} {second}")
-        stale = table(library, uri)
+        shutil.copytree(made, uri)
+        stale = library.dataset(uri, storage_options=FAST)
         CHANGES[first](library.dataset(uri, storage_options=FAST))
         try:
             change(stale)

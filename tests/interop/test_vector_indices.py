@@ -84,7 +84,8 @@ def compare(uri: str, kind: str, dtype: Any) -> None:
 @pytest.mark.parametrize("library", [lance, pilum])
 def test_both_find_the_same_rows(tmp_path: Path, library: Any, kind: str, dtype: Any) -> None:
     other = pilum if library is lance else lance
-    for metric in METRICS:
+    # Numbers of other widths are converted in one place, whatever the metric.
+    for metric in METRICS if dtype == np.float32 else METRICS[:1]:
         uri = build(library, tmp_path / metric, kind, metric, dtype)
         compare(uri, kind, dtype)
         change(other, uri, dtype)

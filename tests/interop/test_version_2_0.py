@@ -54,7 +54,7 @@ def _without_null_structs(array: pa.Array) -> pa.Array:
     return array
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: int) -> None:
     path, table = str(tmp_path / str(next(_NUMBERS))), storable(table)
@@ -67,7 +67,7 @@ def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: 
         assert_same(found.take(rows), table.take(rows))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
@@ -77,7 +77,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 FILES = 1500
 
 
-@pytest.mark.seeds(2)
+@pytest.mark.seeds(1)
 def test_random_damage(seed: int) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [sys.executable, "-m", "container.legacy.damage", str(seed), str(FILES)]
