@@ -447,6 +447,9 @@ mod tests {
                         _ => 10.0,
                     };
                     for (bound, exact) in bounds.iter().zip(exact) {
+                        if exact.is_nan() {
+                            continue; // the cosine of a vector of length 0
+                        }
                         assert!(*bound <= exact);
                         assert!(exact - bound <= 0.02 * slack);
                     }
