@@ -53,7 +53,7 @@ def _of_second(dataset: pilum.LanceDataset, work: Callable[[], object]) -> tuple
 
 @pytest.mark.parametrize(
     ("columns", "most_calls", "most_requests", "most_bytes"),
-    [(None, 260, 3, 30_000), (["number"], 135, 1, 8_500), (["city"], 140, 1, 500)],
+    [(None, 260, 3, 30_000), (["number"], 135, 1, 8_500), (["city"], 105, 1, 500)],
     ids=str,
 )
 def test_a_take_of_one_row(

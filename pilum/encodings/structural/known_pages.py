@@ -28,11 +28,12 @@ class KnownPage(NamedTuple):
     """A page of which some rows can be read.
 
     Attributes:
-        layout: Its layout, without a dictionary.
+        layout: Its layout.
         place: What the kernel needs to know of it: chunks, buffers, items and rows.
         lookup: The place of the table of its chunks.
         source: Its file.
-        form: A value that pages share whose rows can become one array.
+        form: A value that pages share whose rows can become one array; one with a dictionary has
+            its own.
     """
 
     layout: MiniBlockLayout
@@ -45,12 +46,11 @@ class KnownPage(NamedTuple):
 def known_page(page: PageRead) -> KnownPage | None:
     """Return the page of a read of some of its rows; None if its rows are not read this way."""
     layout, stored = page.layout, page.stored
-    if not isinstance(layout, MiniBlockLayout) or layout.dictionary is not None:
-        return None
-    if page.lookup is None or page.memory is not None:
+    if not isinstance(layout, MiniBlockLayout) or page.lookup is None or page.memory is not None:
         return None
     place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
-    return KnownPage(layout, place, page.lookup, page.source, layout.form)
+    form = layout.form if layout.dictionary is None else object()
+    return KnownPage(layout, place, page.lookup, page.source, form)
 
 
 def read_known(
@@ -69,19 +69,22 @@ def read_known(
     Raises:
         CorruptFileError: If a page is damaged.
     """
-    wanted = []
+    wanted, dictionaries = [], []
     for page, bounds in pages:
         lookup = page.lookup.get()
         if lookup is None:
             return None
         wanted.append((*page.place, lookup.chunks, bounds, None, None))
+        dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)
     data, starts = _fetch(reads, [page.source for page, _ in pages])
-    found = reads.decode(data, starts, groups)
-    return [
-        Decoded(pages[group[0]][0].layout.values, buffers, count, [*map(Layer._make, layers)], None)
-        for group, (buffers, count, layers) in zip(groups, found, strict=True)
-    ]
+    decoded = []
+    for group, found in zip(groups, reads.decode(data, starts, groups), strict=True):
+        (buffers, count, layers), first = found, group[0]
+        made = [*map(Layer._make, layers)]
+        values = pages[first][0].layout.values
+        decoded.append(Decoded(values, buffers, count, made, dictionaries[first]))
+    return decoded
 
 
 def _fetch(
