@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,6 +70,21 @@ class Cache:
             self._hits += 1
             self._entries.move_to_end(key)
             return entry[0]
+
+    def get_all(self, keys: Iterable[Hashable]) -> list[Any | None]:
+        """Return the values of several keys; None for each that is not cached."""
+        with self._lock:
+            found: list[Any | None] = []
+            for key in keys:
+                entry = self._entries.get(key)
+                if entry is None:
+                    self._misses += 1
+                    found.append(None)
+                else:
+                    self._hits += 1
+                    self._entries.move_to_end(key)
+                    found.append(entry[0])
+            return found
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Cache a value other than None, replacing the last one of this key."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["BUILDS", "LOOKUPS", "TEXT_QUERIES", "Build", "Query", "numbers", "texts"]
+__all__ = ["BUILDS", "TEXT_QUERIES", "Build", "Query", "lookups", "numbers", "texts"]
 
 _LABELS = [f"label {number}" for number in range(5000)]
 
@@ -36,20 +36,20 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query.
+    """A query, whose constants may differ from turn to turn.
 
     Attributes:
         name: As in the report.
-        ask: Given the module and the dataset, returns the rows.
+        ask: Given the module, the dataset and the number of the turn, returns the rows.
         is_cold: Whether each answer opens the dataset again, without caches.
-        sql: The same for DuckDB; empty if it is not asked.
+        sql: The same for DuckDB, given the number of the turn; None if it is not asked.
         words: The same for tantivy; empty if it is not asked.
     """
 
     name: str
-    ask: Callable[[Any, Any], pa.Table]
+    ask: Callable[[Any, Any, int], pa.Table]
     is_cold: bool = False
-    sql: str = ""
+    sql: Callable[[int], str] | None = None
     words: str = ""
 
 
@@ -95,39 +95,61 @@ BUILDS = (
 )
 
 
-def _lookup(name: str, filter: str, *, is_cold: bool = False) -> Query:
-    sql = "" if is_cold else f"SELECT key, value FROM numbers WHERE {filter}"
-    columns = ["key", "value"]
-    return Query(
-        name, lambda _, dataset: dataset.to_table(filter=filter, columns=columns), is_cold, sql
+def lookups(num_rows: int) -> tuple[Query, ...]:
+    """Return lookups in the table of `numbers`; each turn has other constants, as in use."""
+
+    def key(turn: int, number: int = 0) -> int:
+        return (77_777 + 7_919 * turn + 104_729 * number) % max(num_rows - 1000, 1)
+
+    def keys(turn: int) -> str:
+        return ", ".join(str(key(turn, number)) for number in range(100))
+
+    def rare(turn: int) -> int:
+        return 8000 + 37 * turn % 2000
+
+    return (
+        _lookup("BTREE, one key", lambda turn: f"key = {key(turn)}"),
+        _lookup("BTREE, one key, cold", lambda turn: f"key = {key(turn)}", is_cold=True),
+        _lookup("BTREE, 100 keys", lambda turn: f"key IN ({keys(turn)})"),
+        _lookup(
+            "BTREE, range of 1,000",
+            lambda turn: f"key >= {key(turn)} AND key < {key(turn) + 1000}",
+        ),
+        _lookup("BITMAP, rare value", lambda turn: f"few = {rare(turn)}"),
+        Query(
+            "BITMAP, count of a rare value",
+            lambda _, dataset, turn: _count(dataset, f"few = {rare(turn)}"),
+            sql=lambda turn: f"SELECT count(*) AS count FROM numbers WHERE few = {rare(turn)}",
+        ),
+        _lookup(
+            "LABEL_LIST, one label",
+            lambda turn: f"array_has_any(labels, ['label {(4321 + 37 * turn) % 5000}'])",
+        ),
+        _lookup(
+            "NGRAM, contains",
+            lambda turn: f"contains(name, 'item {0x1000 + 1_237 * turn % 0xF000:x}')",
+        ),
+        _lookup("ZONEMAP and BTREE", lambda turn: f"key = {key(turn)} AND value > -10"),
     )
 
 
-_MANY = ", ".join(str(number * 97 % 100_000) for number in range(100))
+def _lookup(name: str, filter: Callable[[int], str], *, is_cold: bool = False) -> Query:
+    def ask(_: Any, dataset: Any, turn: int) -> pa.Table:
+        found: pa.Table = dataset.to_table(filter=filter(turn), columns=["key", "value"])
+        return found
 
-LOOKUPS = (
-    _lookup("BTREE, one key", "key = 77777"),
-    _lookup("BTREE, one key, cold", "key = 77777", is_cold=True),
-    _lookup("BTREE, 100 keys", f"key IN ({_MANY})"),
-    _lookup("BTREE, range of 1,000", "key >= 50000 AND key < 51000"),
-    _lookup("BITMAP, rare value", "few = 9001"),
-    Query(
-        "BITMAP, count of a rare value",
-        lambda _, ds: _count(ds, "few = 77"),
-        sql="SELECT count(*) AS count FROM numbers WHERE few = 77",
-    ),
-    _lookup("LABEL_LIST, one label", "array_has_any(labels, ['label 4321'])"),
-    _lookup("NGRAM, contains", "contains(name, 'item 12d6')"),
-    _lookup("ZONEMAP and BTREE", "key = 77777 AND value > -10"),
-)
+    def sql(turn: int) -> str:
+        return f"SELECT key, value FROM numbers WHERE {filter(turn)}"
+
+    return Query(name, ask, is_cold, None if is_cold else sql)
 
 
 def _count(dataset: Any, filter: str) -> pa.Table:
     return pa.table({"count": [dataset.count_rows(filter=filter)]})
 
 
-def _top(make: Callable[[Any], Any], **more: Any) -> Callable[[Any, Any], pa.Table]:
-    return lambda query, dataset: dataset.to_table(
+def _top(make: Callable[[Any], Any], **more: Any) -> Callable[[Any, Any, int], pa.Table]:
+    return lambda query, dataset, _: dataset.to_table(
         full_text_query=make(query), columns=["id", "_score"], limit=10, **more
     )
 

@@ -12,8 +12,10 @@ from bench.indices.cases import Query
 
 __all__ = ["Peer", "duckdb_peer", "tantivy_peer"]
 
-Peer = tuple[str, Callable[[Query], Callable[[], Any] | None]]
-"""A name, and a function that returns how to ask a query; None if it has no such query."""
+Peer = tuple[str, Callable[[Query], Callable[[int], Any] | None]]
+"""A name, and a function that returns how to ask a query, given the number of the turn.
+
+None if it has no such query."""
 
 _HITS = 10
 
@@ -31,9 +33,9 @@ def duckdb_peer(folder: Path, table: pa.Table) -> Peer | None:
     database.execute("CREATE INDEX keys ON numbers (key)")
     database.unregister("arrow")
 
-    def asked(query: Query) -> Callable[[], Any] | None:
+    def asked(query: Query) -> Callable[[int], Any] | None:
         sql = query.sql
-        return (lambda: database.sql(sql).to_arrow_table()) if sql else None
+        return (lambda turn: database.sql(sql(turn)).to_arrow_table()) if sql else None
 
     return "DuckDB", asked
 
@@ -60,12 +62,12 @@ def tantivy_peer(folder: Path, table: pa.Table) -> Peer | None:
     index.reload()
     searcher = index.searcher()
 
-    def asked(query: Query) -> Callable[[], Any] | None:
+    def asked(query: Query) -> Callable[[int], Any] | None:
         if not query.words:
             return None
         wanted = index.parse_query(query.words, ["text"])
 
-        def top() -> pa.Table:
+        def top(_: int) -> pa.Table:
             hits = searcher.search(wanted, _HITS).hits
             ids = [searcher.doc(address)["id"][0] for _, address in hits]
             return pa.table({"id": ids, "_score": [score for score, _ in hits]})

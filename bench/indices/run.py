@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,6 +23,8 @@ __all__ = ["OWN", "REFERENCE", "Figure", "answer_all", "build_all", "merge_all"]
 OWN, REFERENCE = "pilum", "pylance"
 LIBRARIES = {OWN: ("pilum", "pilum.query"), REFERENCE: ("lance", "lance.query")}
 _SECONDS = 2.0
+_COMPARED = 3
+"""The number of turns whose answers are compared."""
 _BUILD_SECONDS = 20.0
 _MAX_BUILDS = 3
 
@@ -77,8 +80,11 @@ def _build(root: Path, build: Build) -> Figure:
 
 
 def answer_all(root: Path, queries: Sequence[Query], peer: Peer | None) -> list[Figure]:
-    """Compare the answers of the libraries, then time them in turns."""
+    """Compare the answers of the libraries, then time them in turns, with indices in memory."""
     opened = {name: _open(root, name) for name in LIBRARIES}
+    for dataset in opened.values():
+        for name in {index["name"] for index in dataset.list_indices()}:
+            dataset.prewarm_index(name)
     return [_answer(root, query, opened, peer) for query in queries]
 
 
@@ -88,33 +94,37 @@ def _open(root: Path, name: str) -> Any:
 
 
 def _answer(root: Path, query: Query, opened: dict[str, Any], peer: Peer | None) -> Figure:
-    asked: dict[str, Callable[[], Any]] = {}
+    asked: dict[str, Callable[[int], Any]] = {}
     for name, (_, module) in LIBRARIES.items():
         asked[name] = _own(root, query, name, opened[name], importlib.import_module(module))
-    answers = [one() for one in asked.values()]
     other = peer[1](query) if peer else None
     if peer and other:
         asked[peer[0]] = other
-        answers += [] if query.words else [other()]  # tantivy rounds lengths for its scores
     figure = Figure(query.name, {name: [] for name in asked})
-    if not all(_are_equal(answers[0], one) for one in answers[1:]):
-        figure.problem = "the answers differ"
-        return figure
+    for turn in range(_COMPARED):
+        answers = {name: one(turn) for name, one in asked.items()}
+        if peer and query.words:  # tantivy rounds lengths for its scores
+            answers.pop(peer[0], None)
+        first, *rest = answers.values()
+        if not all(_are_equal(first, one) for one in rest):
+            figure.problem = "the answers differ"
+            return figure
     names, spent, turn = list(asked), 0.0, 0
     while turn < 5 or (spent < _SECONDS and turn < 1000):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
-            seconds, _ = timed(asked[name])
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            ask = partial(asked[name], _COMPARED + turn)
+            seconds, _ = timed(ask)
             figure.samples[name].append(seconds)
             spent += seconds
         turn += 1
     return figure
 
 
-def _own(root: Path, query: Query, name: str, opened: Any, module: Any) -> Callable[[], Any]:
+def _own(root: Path, query: Query, name: str, opened: Any, module: Any) -> Callable[[int], Any]:
     if query.is_cold:
-        return lambda: query.ask(module, _open(root, name))
-    return lambda: query.ask(module, opened)
+        return lambda turn: query.ask(module, _open(root, name), turn)
+    return lambda turn: query.ask(module, opened, turn)
 
 
 def _are_equal(one: pa.Table, other: pa.Table) -> bool:

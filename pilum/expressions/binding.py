@@ -57,7 +57,6 @@ from pilum.expressions.nodes import (
     Not,
     Or,
     references,
-    walk,
 )
 from pilum.expressions.quick import quick_parse
 from pilum.expressions.types import (
@@ -514,9 +513,16 @@ def _fold(bound: Typed) -> Typed:
 
 
 def _has_column(node: Expression) -> bool:
-    if isinstance(node, Compare) and isinstance(node.left, Column):  # the common case
+    """Return whether a column is the node or below it; as `walk`, without what follows it."""
+    if isinstance(node, Column):
         return True
-    return any(isinstance(below, Column) for below in walk(node))
+    names: tuple[str, ...] = type(node).__slots__
+    for name in names:
+        value = getattr(node, name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if isinstance(child, Expression) and _has_column(child):
+                return True
+    return False
 
 
 def _text(side: Typed) -> Typed:

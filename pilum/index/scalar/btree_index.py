@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +62,7 @@ _Sought: TypeAlias = "tuple[pa.Array, Keys, NDArray[np.int64], NDArray[np.int64]
 """Values, their keys in order, the first place of `pages` that may have each, and the one after."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Page:
     """The rows of a page that have a value, at least one."""
 
@@ -288,8 +288,8 @@ class BTreeIndex(Index):
         if len(keys) == 1:  # the common case
             key = keys[0]
             pages = self._lookup.pages[int(first[0]) : int(stop[0])]
-            found = self._load(pages) if len(pages) <= _PAGES_AT_ONCE else self._pages(pages)
-            parts = [page.between(key, key, "left", "right") for page in found]
+            own = self._load(pages) if len(pages) <= _PAGES_AT_ONCE else self._pages(pages)
+            parts = [page.between(key, key, "left", "right") for page in own]
         else:
             parts = [
                 page.equal_to(keys[low:high]) for low, high, page in self._pages_with(first, stop)
@@ -375,19 +375,17 @@ class BTreeIndex(Index):
 
     def _load(self, pages: NDArray[np.int64]) -> list[_Page]:
         numbers = pages.tolist()
-        found: dict[int, _Page] = {}
-        for number in numbers:
-            page = self._cache.get(number)
-            if page is not None:
-                found[number] = page
-        if len(found) < len(numbers):
-            missing = np.array([number for number in numbers if number not in found], np.int64)
-            for number, values, references in self._read_pages(missing):
-                if len(missing) > 1:  # do not keep the buffer of all pages
-                    values, references = pa.concat_arrays([values, values[:0]]), references.copy()
-                page = _Page(keys_of(values), references)
-                self._cache.put(number, page, page.keys.nbytes + references.nbytes)
-                found[number] = page
+        cached: list[_Page | None] = self._cache.get_all(numbers)
+        if None not in cached:
+            return cast("list[_Page]", cached)
+        found = {number: page for number, page in zip(numbers, cached, strict=True) if page}
+        missing = np.array([number for number in numbers if number not in found], np.int64)
+        for number, values, references in self._read_pages(missing):
+            if len(missing) > 1:  # do not keep the buffer of all pages
+                values, references = pa.concat_arrays([values, values[:0]]), references.copy()
+            page = _Page(keys_of(values), references)
+            self._cache.put(number, page, page.keys.nbytes + references.nbytes)
+            found[number] = page
         return [found[number] for number in numbers]
 
     def _read_pages(self, pages: NDArray[np.int64]) -> Iterator[tuple[int, pa.Array, Addresses]]:

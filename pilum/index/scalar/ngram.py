@@ -93,9 +93,12 @@ class Ngram(Index):
     def _search(self, query: Query) -> Answer | None:
         if not isinstance(query, HasTexts):
             return None
-        wanted = np.unique(np.concatenate([trigrams_of(text) for text in query.texts]))
-        if len(wanted) == 0:
+        distinct: set[int] = set()
+        for text in query.texts:
+            distinct.update(trigrams_of(text).tolist())
+        if not distinct:
             return None
+        wanted = np.array(sorted(distinct), np.uint32)
         places = self.tokens.searchsorted(wanted)
         if places[-1] == len(self.tokens) or (self.tokens[places] != wanted).any():
             return Answer(RowSet(), is_exact=False)

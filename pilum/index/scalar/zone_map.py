@@ -247,12 +247,13 @@ def _bounds_of_numbers(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.A
         bounds,
     )
     has_value = nulls.astype(np.int64) + nans < np.diff(bounds)
-    is_null = pa.array(~has_value)
-    ends = (
+    lower, upper = (
         pa.Array.from_buffers(type, len(nulls), [None, pa.py_buffer(one)]) for one in (least, most)
     )
-    lower, upper = (pc.if_else(is_null, pa.scalar(None, type), end) for end in ends)
-    if is_float:
+    if not has_value.all():
+        is_null = pa.array(~has_value)
+        lower, upper = (pc.if_else(is_null, pa.scalar(None, type), end) for end in (lower, upper))
+    if is_float and nans.any():
         upper = pc.if_else(pa.array(nans > 0), pa.scalar(np.nan, pa.float64()).cast(type), upper)
     return [lower, upper, pa.array(nulls), pa.array(nans)]
 

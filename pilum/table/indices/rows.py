@@ -30,6 +30,8 @@ __all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
 _SEED = 42
 _WINDOW_BYTES = 8 << 20
 _BATCH_BYTES = 1 << 20
+_ZONES_BYTES = 8 << 20
+"""Bytes of a batch with its references. Zones take longer for each batch than for its rows."""
 _REFERENCE_BYTES = 8
 
 OnRows = Callable[[int], None]
@@ -72,12 +74,15 @@ def index_rows(
     """
     fragments = [one for one in snapshot.manifest.fragments if one.id in fragment_ids]
     has_ids = references is References.ROW_IDS
+    size_bytes = _ZONES_BYTES if references is References.ZONES else _BATCH_BYTES
     options = ScanOptions(
         columns=(column.name,),
         fragment_ids=tuple(int(one.id) for one in fragments),
         window_bytes=_WINDOW_BYTES,
     )
-    found = _with_ids(snapshot, options) if has_ids else _with_addresses(snapshot, options)
+    found = (
+        _with_ids(snapshot, options) if has_ids else _with_addresses(snapshot, options, size_bytes)
+    )
     values = ScanOptions(columns=(column.name,), fragment_ids=options.fragment_ids)
 
     def sample(count: int) -> pa.Array:
@@ -103,22 +108,22 @@ def _with_ids(snapshot: Snapshot, options: ScanOptions) -> _Rows:
             yield batch.column(0), batch.column(ROW_ID)
 
 
-def _with_addresses(snapshot: Snapshot, options: ScanOptions) -> _Rows:
+def _with_addresses(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> _Rows:
     """Yield rows with addresses, which are counted in fragments that have no deleted rows."""
     known = map(snapshot.manifest.fragments.find, options.fragment_ids or ())
     for is_whole, run in groupby(filter(None, known), lambda one: one.deletion_file is None):
         fragments = list(run)
         part = replace(options, fragment_ids=tuple(int(one.id) for one in fragments))
         if is_whole:
-            yield from _with_counted_addresses(snapshot, part, fragments)
+            yield from _with_counted_addresses(snapshot, part, fragments, size_bytes)
             continue
         for table in _tables(snapshot, replace(part, with_row_address=True)):
-            for batch in _batches(table):
+            for batch in _batches(table, size_bytes):
                 yield batch.column(0), batch.column(ROW_ADDRESS)
 
 
 def _with_counted_addresses(
-    snapshot: Snapshot, options: ScanOptions, fragments: Sequence[Fragment]
+    snapshot: Snapshot, options: ScanOptions, fragments: Sequence[Fragment], size_bytes: int
 ) -> _Rows:
     """Yield rows of whole fragments; a table has rows of only one of them."""
     coming = iter(fragments)
@@ -127,7 +132,7 @@ def _with_counted_addresses(
         while not left:
             fragment = next(coming)
             first, left = first_address(fragment.id), fragment.physical_rows
-        for batch in _batches(table):
+        for batch in _batches(table, size_bytes):
             addresses = np.arange(first, first + batch.num_rows, dtype=np.uint64)
             yield batch.column(0), integers(addresses)
             first += batch.num_rows
@@ -138,9 +143,9 @@ def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterable[pa.Table]:
     return scan_tables(snapshot, options) if options.fragment_ids else ()
 
 
-def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _batches(table: pa.Table, size_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
     row_bytes = table.nbytes // max(table.num_rows, 1) + _REFERENCE_BYTES
-    return batches([table], max(_BATCH_BYTES // row_bytes, BATCH_ROWS))
+    return batches([table], max(size_bytes // row_bytes, BATCH_ROWS))
 
 
 def _sample(snapshot: Snapshot, options: ScanOptions, type: pa.DataType, count: int) -> pa.Array:

@@ -32,7 +32,7 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["FEW_ROWS", "few_rows", "few_rows_of", "reordered"]
 
-FEW_ROWS = 64
+FEW_ROWS = 128
 """Maximum number of rows that are read this way."""
 
 _ROW = (1 << 32) - 1

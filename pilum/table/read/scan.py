@@ -56,6 +56,8 @@ _NO_LIMIT = 2**63 - 1
 _LARGE_ROWS = 8 * 1024
 """Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
 be read together."""
+_FEW_TESTED = 16
+"""Of up to so many rows that indices found, all columns are read before the filter is tested."""
 
 
 @dataclass(frozen=True)
@@ -344,10 +346,33 @@ def _few_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter | No
         return read_parts(snapshot, parts, wanted)
     from pilum.table.read.matching import matches, rows_where
 
-    tested = _tested_columns(snapshot, filter).schema.names
-    names = tuple(dict.fromkeys((*wanted.schema.names, *tested)))
-    table = read_parts(snapshot, parts, ReadColumns.described(snapshot, names))
-    return rows_where(table.select(wanted.schema.names), matches(filter, table))
+    tested = _tested_columns(snapshot, filter)
+    names = wanted.schema.names
+    if sum([len(rows) for _, rows in parts]) <= _FEW_TESTED:
+        every = tuple(dict.fromkeys((*names, *tested.schema.names)))
+        table = read_parts(snapshot, parts, ReadColumns.described(snapshot, every))
+        return rows_where(table.select(names), matches(filter, table))
+    table = read_parts(snapshot, parts, tested)
+    mask = matches(filter, table)
+    if not mask.true_count:
+        return wanted.schema.empty_table()
+    found = dict(zip(tested.schema.names, rows_where(table, mask).columns, strict=True))
+    rest = tuple(name for name in names if name not in found)
+    if rest:
+        more = read_parts(snapshot, _kept(parts, mask), ReadColumns.described(snapshot, rest))
+        found |= dict(zip(rest, more.columns, strict=True))
+    return pa.Table.from_arrays([found[name] for name in names], schema=wanted.schema)
+
+
+def _kept(parts: Sequence[Part], mask: pa.BooleanArray) -> list[Part]:
+    """Return the rows of parts where a mask of all of them is true."""
+    is_kept = mask.to_numpy(zero_copy_only=False)
+    ends = np.cumsum([len(rows) for _, rows in parts]).tolist()
+    kept = [
+        (reader, rows[is_kept[end - len(rows) : end]])
+        for (reader, rows), end in zip(parts, ends, strict=True)
+    ]
+    return [part for part in kept if len(part[1])]
 
 
 def _found_rows(
