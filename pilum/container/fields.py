@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pilum.container.packed import members_of
 from pilum.container.plain_rows import PlainRows
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
+from pilum.container.zone_summary import has_zones
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
 from pilum.encodings.structural.known_pages import KnownPage, known_page
@@ -36,6 +38,9 @@ from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
 from pilum.kernels import Condition
 from pilum.storage.base import run_plan
+
+if TYPE_CHECKING:
+    from pilum.expressions.prune import Zones
 
 __all__ = ["Leaf", "LeafFieldReader"]
 
@@ -313,6 +318,15 @@ class LeafFieldReader(PagedFieldReader):
     def has_masks(self) -> bool:
         """Whether pages of the field may be tested without decoding them: it has one leaf."""
         return len(self.columns) == 1 and not self.has_members and self.columns[0][0].elements == 1
+
+    def zones(self, path: tuple[str, ...]) -> Zones | None:
+        """See `FieldReader.zones`; members of structs have none."""
+        if path or not self.is_one_leaf or self.has_members:
+            return None
+        [(column, source)] = self.columns
+        if not (column.has_buffers and has_zones(self.field)):
+            return None
+        return column.zones(self.field.arrow_type, source)
 
     def plain_values(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
         """See `FieldReader.plain_values`."""

@@ -15,7 +15,7 @@
 
 The metadata of a column are messages within messages:
 
-    ColumnMetadata   encoding: always the same; pages, in row order
+    ColumnMetadata   encoding: always the same; pages, in row order; own buffers (offset, size)
     Page             buffers (offset, size), number of rows, description, first row
     description      Any{type_url "/lance.encodings21.PageLayout", value}
 
@@ -323,8 +323,10 @@ def direct(type_url: str, value: bytes) -> file_pb2.Encoding:
 _COLUMN_ENCODING = direct("/lance.encodings.ColumnEncoding", b"\n\0")
 
 
-def parse_column(data: bytes, file_bytes: int, descriptions: Descriptions) -> list[PageEntry]:
-    """Parse a `ColumnMetadata`, whose buffers may not exceed the size of the file."""
+def parse_column(
+    data: bytes, file_bytes: int, descriptions: Descriptions
+) -> tuple[list[PageEntry], Places]:
+    """Parse a `ColumnMetadata`: its pages, and its own buffers; all lie within the file."""
     try:
         message = file_pb2.ColumnMetadata.FromString(data)
     except DecodeError as error:
@@ -337,7 +339,7 @@ def parse_column(data: bytes, file_bytes: int, descriptions: Descriptions) -> li
         except CorruptFileError as error:
             raise error.at(f"page {number}") from None
         first_row += page.length
-    return entries
+    return entries, buffer_places(message, file_bytes) if message.buffer_offsets else ()
 
 
 def _parse_page(
@@ -384,14 +386,20 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     return layout
 
 
-def pack_columns(columns: Iterable[Sequence[PageEntry]]) -> list[bytes]:
-    """Serialise the metadata of columns."""
+def pack_columns(columns: Iterable[tuple[Sequence[PageEntry], Places]]) -> list[bytes]:
+    """Serialise the metadata of columns, given the pages and the own buffers of each."""
     encodings: dict[int, file_pb2.Encoding] = {}
-    return [_pack_column(pages, encodings) for pages in columns]
+    return [_pack_column(pages, buffers, encodings) for pages, buffers in columns]
 
 
-def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encoding]) -> bytes:
-    message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
+def _pack_column(
+    pages: Sequence[PageEntry], buffers: Places, encodings: dict[int, file_pb2.Encoding]
+) -> bytes:
+    message = file_pb2.ColumnMetadata(
+        encoding=_COLUMN_ENCODING,
+        buffer_offsets=[offset for offset, _ in buffers],
+        buffer_sizes=[size for _, size in buffers],
+    )
     for stored, layout in pages:
         # Pages with equal descriptions share one object.
         encoding = encodings.get(id(layout))

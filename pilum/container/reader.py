@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Generic, Self, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,9 @@ from pilum.format.schema import FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 
+if TYPE_CHECKING:
+    from pilum.expressions.prune import Zones
+
 __all__ = ["Column", "ColumnPages", "ContainerReader", "FileReader"]
 
 C = TypeVar("C")
@@ -55,18 +59,19 @@ class ColumnPages:
         version: File version.
         entries: The pages, in row order.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
-        end: Where in the file the last of their buffers ends, bytes.
+        buffers: Position and size of each buffer of the column itself, bytes.
+        end: Where in the file the last buffer ends, bytes.
         layouts: The layouts of the pages that were read.
     """
 
-    def __init__(self, entries: list[PageEntry], version: FileVersion) -> None:
+    def __init__(self, entries: list[PageEntry], buffers: Places, version: FileVersion) -> None:
         self.version = version
         self.entries = entries
+        self.buffers = buffers
         ends = [stored.first_row + stored.num_rows for stored, _ in entries]
         self.row_bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
-        self.end = max(
-            (offset + size for stored, _ in entries for offset, size in stored.buffers), default=0
-        )
+        places = chain(buffers, *(stored.buffers for stored, _ in entries))
+        self.end = max((offset + size for offset, size in places), default=0)
         self.layouts: list[Layout | None] = [None] * len(entries)
 
     @classmethod
@@ -78,7 +83,7 @@ class ColumnPages:
             known = descriptions.parsed(_pages, data, version, descriptions)
             if known.end <= file_bytes:
                 return known
-        return cls(parse_column(data, file_bytes, descriptions), version)
+        return cls(*parse_column(data, file_bytes, descriptions), version)
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -97,7 +102,7 @@ class ColumnPages:
 
 
 def _pages(data: bytes, version: FileVersion, descriptions: Descriptions) -> ColumnPages:
-    return ColumnPages(parse_column(data, _NO_LIMIT, descriptions), version)
+    return ColumnPages(*parse_column(data, _NO_LIMIT, descriptions), version)
 
 
 def _layout(data: bytes, version: FileVersion) -> Layout:
@@ -114,7 +119,7 @@ class Column:
         elements: Number of page elements per row.
     """
 
-    __slots__ = ("_caches", "_known", "_slots", "elements", "index", "path", "row_bounds")
+    __slots__ = ("_caches", "_known", "_slots", "_zones", "elements", "index", "path", "row_bounds")
 
     def __init__(
         self, path: str, index: int, known: ColumnPages, caches: FileCaches, elements: int = 1
@@ -125,6 +130,7 @@ class Column:
         self._known = known
         self._caches = caches
         self._slots: dict[int, CacheSlot] | None = None
+        self._zones: dict[pa.DataType, Zones | None] | None = None
         self.row_bounds: NDArray[np.int64] = known.row_bounds
         if elements > 1:
             whole = bool((known.row_bounds % elements == 0).all())
@@ -160,6 +166,29 @@ class Column:
         """Describe the pages of the leaf `name`, which has this Arrow type."""
         for number, (stored, layout) in enumerate(self.entries):
             yield explain_page(self.path, name, kind, number, stored, layout)
+
+    @property
+    def has_buffers(self) -> bool:
+        """Whether the column has buffers of its own."""
+        return bool(self._known.buffers)
+
+    def zones(self, kind: pa.DataType, source: Source) -> Zones | None:
+        """Return the zone map of the column, as of values of a type; None if it has none.
+
+        Raises:
+            CorruptFileError: If it is damaged.
+        """
+        from pilum.container.zone_map import read_zones  # many scans have no filter
+
+        if self._zones is None:
+            self._zones = {}
+        if kind not in self._zones:
+            pages = [stored for stored, _ in self.entries]
+            try:
+                self._zones[kind] = read_zones(self._known.buffers, kind, pages, source)
+            except CorruptFileError as error:
+                raise error.at(f"column {self.index}").at(self.path) from None
+        return self._zones[kind]
 
     def page_at(self, row: int) -> int:
         """Return the number of the page that contains a row."""

@@ -1,6 +1,7 @@
 """Write a `.lance` file front to back.
 
-    data buffers      page after page as columns fill up, each padded to 64 bytes (or more)
+    data buffers      page after page as columns fill up, each padded to 64 bytes (or more),
+                      then zone maps, see `zone_writer.py`
     global buffer 0   the schema and the number of rows
     column metadata   one message per leaf column
     tables, footer    see `frame.py`
@@ -24,8 +25,10 @@ import pyarrow as pa
 from pilum.arrays import join_arrays
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.few_rows import MANY_COLUMNS, number_columns, write_joined
-from pilum.container.frame import FileBody, PageEntry, pack_columns, require_countable
+from pilum.container.frame import FileBody, PageEntry, Places, pack_columns, require_countable
 from pilum.container.storable import checked_storage
+from pilum.container.zone_summary import ROWS_PER_ZONE, ZoneSummary
+from pilum.container.zone_writer import ColumnZones, write_zones
 from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.joined_pages import can_join
@@ -166,6 +169,10 @@ class DataFileWriter(Protocol):
         """Discard the file."""
 
 
+_Encoded: TypeAlias = "tuple[list[EncodedPage], ZoneSummary | None]"
+"""The pages of rows, and what is known of their zones."""
+
+
 class _ColumnWriter:
     """The buffered rows of one leaf column."""
 
@@ -181,10 +188,18 @@ class _ColumnWriter:
         self.waiting = _Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
+        self.zones = ColumnZones.of(self.leaf) if len(path) == 1 and self.options.zones else None
         self._as_if_null: tuple[bool, ...] = ()
 
-    def encode(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
-        """Encode the pages of a chain that is due."""
+    def encode(self, chain: pa.Array, version: FileVersion, first_row: int | None) -> _Encoded:
+        """Encode the pages of a chain that is due.
+
+        Its zones are summarised if `first_row` is its first row in the file.
+        """
+        zones = None if first_row is None else ZoneSummary.of(chain, first_row)
+        return self._pages(chain, version), zones
+
+    def _pages(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
         if not (self.leaf.is_struct and self.leaf.children):
             return encode_pages(chain, version, self.options, self._as_if_null)
         is_v1_blob = len(self.leaf.children) == 2 and not self.leaf.is_packed
@@ -429,7 +444,8 @@ class FileWriter(ContainerWriter):
             return False
         fits = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
         is_first = self._num_rows == 0 and self._on_page is None
-        return fits and is_first and can_join(num_rows, self._version, self._options.encoding)
+        encoding = replace(self._options.encoding, zones=False)  # the file is too short for them
+        return fits and is_first and can_join(num_rows, self._version, encoding)
 
     def _release(self, few: dict[int, pa.Array]) -> None:
         """Pass rows that were kept to be written together to the writers of their columns."""
@@ -468,9 +484,14 @@ class FileWriter(ContainerWriter):
         columns = [column for group in groups for column in group]
         for column in columns:
             for chain in column.flush():
-                self._encode(column, chain)
+                self._encode(column, chain, has_zones=self._num_rows > ROWS_PER_ZONE)
         self._encoding.finish()
-        packed = iter(pack_columns([column.entries for column in columns]))
+        zones: list[Places] = [()] * len(columns)
+        if any(column.zones for column in columns):
+            zoned = [(column.zones, column.entries) for column in columns]
+            zones = write_zones(self._body, zoned, self._num_rows)
+        entries = (column.entries for column in columns)
+        packed = iter(pack_columns(zip(entries, zones, strict=True)))
         ids: list[FieldId] = []
         metadata: list[bytes] = []
         for place, (field, group) in enumerate(zip(self._fields, groups, strict=True)):
@@ -482,11 +503,16 @@ class FileWriter(ContainerWriter):
                 metadata.append(next(packed))
         return ids, metadata
 
-    def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        task = partial(column.encode, chain, self._version)
+    def _encode(self, column: _ColumnWriter, chain: pa.Array, *, has_zones: bool = True) -> None:
+        zones = column.zones if has_zones else None
+        first_row = None if zones is None else zones.begin(chain)
+        task = partial(column.encode, chain, self._version, first_row)
         self._encoding.add(column, task, chain.nbytes, is_hard=column.is_hard)
 
-    def _write_pages(self, column: _ColumnWriter, pages: list[EncodedPage]) -> None:
+    def _write_pages(self, column: _ColumnWriter, encoded: _Encoded) -> None:
+        pages, zones = encoded
+        if zones is not None and column.zones is not None:
+            column.zones.add(zones)
         for page in pages:
             buffers = self._body.page(page.buffers)
             # With fixed-size lists of structs, the length of a page counts elements; its start

@@ -226,7 +226,8 @@ class LanceScanner:
         """Describe what the scan will do: one line per step, the last step first.
 
         Args:
-            verbose: Whether to also list the files.
+            verbose: Whether to also list the files, and to open them to report what zone maps
+                decide.
         """
         return _explained(self._source, self._options, self._scan, verbose)
 
@@ -461,7 +462,10 @@ def _explained(
     analyzed: bool = False,
 ) -> str:
     """Return the steps of a scan that reads with `options` as text."""
-    steps = [*_steps(snapshot, options, wanted), *_searches(snapshot, options, wanted, analyzed)]
+    searches = list(_searches(snapshot, options, wanted, analyzed))
+    steps = [*_steps(snapshot, options, wanted), *searches]
+    if (verbose or analyzed) and not searches and wanted.search is None:
+        steps += _zone_maps(snapshot, options)
     if verbose:
         steps += [
             f"File: {file.path} of fragment {fragment.id}, {fragment.num_rows} rows"
@@ -510,6 +514,24 @@ def _filter(snapshot: Snapshot, filter: BoundFilter) -> str:
         if names
     ]
     return f", filter on {', '.join(filter.columns)} ({'; '.join(parts)})"
+
+
+def _zone_maps(snapshot: Snapshot, options: ScanOptions) -> Iterator[str]:
+    """Yield the rows that zone maps decide, if there are any; this opens the files."""
+    if options.filter is None:
+        return
+    from pilum.table.read.matching import runs_to_read
+
+    num_rows = num_sure = num_tested = 0
+    for fragment in _fragments(snapshot, options):
+        reader, rows = snapshot.reader(fragment), fragment.physical_rows
+        num_rows += rows
+        for run, is_sure in runs_to_read(reader, snapshot.described, options.filter, 0, rows):
+            num_sure += run.num_rows if is_sure else 0
+            num_tested += 0 if is_sure else run.num_rows
+    if num_tested < num_rows:
+        skipped = num_rows - num_sure - num_tested
+        yield f"ZoneMaps: {skipped} rows skipped, {num_sure} match, {num_tested} tested"
 
 
 def _searches(

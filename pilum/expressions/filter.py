@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
 from pilum.expressions.nodes import Cast, Column, Constant, Expression, Opaque
-from pilum.expressions.prune import Zones, may_match
+from pilum.expressions.prune import Zones, may_match, must_match
 from pilum.expressions.types import FALSE
 
 __all__ = ["ArrowFilter", "BoundFilter", "BoundProjection", "SqlFilter", "bind_arrow"]
@@ -72,6 +72,12 @@ class BoundFilter(ABC):
         """
         return np.ones(num_zones, dtype=np.bool_)
 
+    def must_match(
+        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+    ) -> NDArray[np.bool_]:
+        """Return the zones of which all rows match; none of them if the filter cannot decide."""
+        return np.zeros(num_zones, dtype=np.bool_)
+
 
 @dataclass(frozen=True)
 class SqlFilter(BoundFilter):
@@ -100,6 +106,12 @@ class SqlFilter(BoundFilter):
     ) -> NDArray[np.bool_]:
         """See `BoundFilter.may_match`."""
         return may_match(self.node, zones, num_zones)
+
+    def must_match(
+        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+    ) -> NDArray[np.bool_]:
+        """See `BoundFilter.must_match`."""
+        return must_match(self.node, zones, num_zones)
 
 
 @dataclass(frozen=True)

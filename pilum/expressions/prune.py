@@ -1,12 +1,14 @@
-"""Find ranges of rows that a filter cannot match, from zone maps.
+"""Find ranges of rows that a filter cannot match, or that all match, from zone maps.
 
-    x > 10 AND NOT (s IN ('a', 'b'))          zone 0: x in [1, 9]    cannot match
+    x > 10                                    zone 0: x in [1, 9]    cannot match
                                               zone 1: x in [5, 12]   may match
-    may be true / may be false, per zone      zone 2: x unknown      may match
+    may be true / false / null, per zone      zone 2: x unknown      may match
+                                              zone 3: x in [11, 15]  all rows match
 
-Two questions are answered for every node: may it be true for some row of a zone, and may it be
-false? The second question answers NOT. Where nothing is known about a node, the answer is yes. So
-the answer is never wrong, only sometimes of no use. Bounds may be wider than the values.
+Three questions are answered for every node: may it be true for some row of a zone, may it be false,
+and may it be null? The second question answers NOT. All rows match if the filter can be neither
+false nor null. Where nothing is known about a node, the answer is yes. So the answer is never
+wrong, only sometimes of no use. Bounds may be wider than the values.
 
 Bounds of floats do not include NaN, which is less or greater than all numbers. So each condition is
 checked three times: for the numbers of a zone, for a NaN above all of them, and for one below. A
@@ -31,6 +33,7 @@ from numpy.typing import NDArray
 from pilum.expressions.compare import MIRRORED, OPPOSITE, is_zero, ordinals
 from pilum.expressions.nodes import (
     And,
+    Call,
     Column,
     Compare,
     Constant,
@@ -38,12 +41,14 @@ from pilum.expressions.nodes import (
     InSet,
     IsNull,
     IsTruth,
+    Like,
     Not,
     Or,
 )
+from pilum.expressions.patterns import Wildcard, like_parts
 from pilum.expressions.types import FALSE, TRUE, scalar_of
 
-__all__ = ["Zones", "may_match"]
+__all__ = ["Zones", "may_match", "must_match"]
 
 Mask = NDArray[np.bool_]
 
@@ -62,6 +67,7 @@ class Zones:
         most: No value is greater, NaN excepted; null where that is unknown.
         may_be_null: bool, shape (zones,), whether some row may be null.
         may_have_value: bool, same shape, whether some row may not be null.
+        may_be_nan: bool, same shape, whether some row may be NaN; None if any may be.
     """
 
     row_bounds: NDArray[np.int64]
@@ -69,19 +75,27 @@ class Zones:
     most: pa.Array
     may_be_null: Mask
     may_have_value: Mask
+    may_be_nan: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Whether a condition may be true, or false, for some row of each zone."""
+    """Whether a condition may be true, false or null for some row of each zone."""
 
     true: Mask
     false: Mask
+    null: Mask
 
 
 def may_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Mask:
     """Return whether some row of each zone may match, given zone maps by the path of the column."""
     return _any(_Pruner(case, num_zones).outcome(node).true for case in _cases(zones))
+
+
+def must_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Mask:
+    """Return whether all rows of each zone match."""
+    outcomes = [_Pruner(case, num_zones).outcome(node) for case in _cases(zones)]
+    return ~_any(mask for outcome in outcomes for mask in (outcome.false, outcome.null))
 
 
 def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, ...], Zones]]:
@@ -99,9 +113,13 @@ def _cases_of_floats(zones: Zones) -> tuple[Zones, Zones, Zones]:
     first, last = ordinals(infinities).to_pylist()
     width, size = least.type.bit_width, len(least)
 
+    has_nan = zones.may_have_value
+    if zones.may_be_nan is not None:
+        has_nan = has_nan & zones.may_be_nan
+
     def between(low: int, high: int) -> Zones:
-        ends = (pa.repeat(scalar_of(end, least.type), size) for end in (low, high))
-        return replace(zones, **dict(zip(("least", "most"), ends, strict=True)))
+        lower, upper = (pa.repeat(scalar_of(end, least.type), size) for end in (low, high))
+        return replace(zones, least=lower, most=upper, may_have_value=has_nan)
 
     return (
         replace(zones, least=least, most=most),
@@ -114,44 +132,87 @@ class _Pruner:
     def __init__(self, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> None:
         self._zones = zones
         self._anything = np.ones(num_zones, dtype=np.bool_)
+        self._nothing = ~self._anything
 
     def outcome(self, node: Expression) -> _Outcome:
         match node:
             case And(operands=operands):
                 found = [self.outcome(operand) for operand in operands]
-                return _Outcome(_all(o.true for o in found), _any(o.false for o in found))
+                true, false = _all(o.true for o in found), _any(o.false for o in found)
+                return _Outcome(true, false, _any(o.null for o in found))
             case Or(operands=operands):
                 found = [self.outcome(operand) for operand in operands]
-                return _Outcome(_any(o.true for o in found), _all(o.false for o in found))
+                true, false = _any(o.true for o in found), _all(o.false for o in found)
+                return _Outcome(true, false, _any(o.null for o in found))
             case Not(operand=operand):
                 inner = self.outcome(operand)
-                return _Outcome(inner.false, inner.true)
+                return _Outcome(inner.false, inner.true, inner.null)
             case IsTruth(operand=operand, truth=truth):
                 inner = self.outcome(operand)
-                return _Outcome(inner.true if truth else inner.false, self._anything)
+                same, other = (inner.true, inner.false) if truth else (inner.false, inner.true)
+                return _Outcome(same, other | inner.null, self._nothing)
             case IsNull(operand=Column(path=path)) if zones := self._zones.get(path):
-                return _Outcome(zones.may_be_null, zones.may_have_value)
+                return _Outcome(zones.may_be_null, zones.may_have_value, self._nothing)
             case Compare(operator=operator, left=Column(path=path), right=Constant(value=value)):
                 return self._compare(operator, path, value)
             case Compare(operator=operator, left=Constant(value=value), right=Column(path=path)):
                 return self._compare(MIRRORED[operator], path, value)
             case InSet(operand=Column(path=path)) if zones := self._zones.get(path):
-                return _Outcome(_in_set(zones, node), self._anything)
+                return _Outcome(_in_set(zones, node), self._anything, self._anything)
             case Constant(value=value) if pt.is_boolean(value.type):
-                return _Outcome(self._anything & bool(value.as_py()), self._anything)
-            case Column(path=path) if zones := self._zones.get(path):
+                return self._constant(value.as_py())
+            case Column(path=path) if self._zones.get(path):
                 return self._compare("=", path, scalar_of(True))
-        return _Outcome(self._anything, self._anything)
+            case Like(operand=Column(path=path), pattern=Constant(value=value), ignore_case=False):
+                match like_parts(value.as_py()) if value.is_valid else ():
+                    case (str(prefix), *rest):
+                        return self._prefix(path, value.type, prefix, rest == [Wildcard.ANY])
+            case Call(name="starts_with", arguments=(Column(path=path), Constant(value=value))):
+                if value.is_valid:
+                    return self._prefix(path, value.type, value.as_py(), is_all=True)
+        return self._unknown
+
+    @property
+    def _unknown(self) -> _Outcome:
+        return _Outcome(self._anything, self._anything, self._anything)
+
+    def _constant(self, value: bool | None) -> _Outcome:
+        no, yes = self._nothing, self._anything
+        return _Outcome(*(yes if value is case else no for case in (True, False, None)))
 
     def _compare(self, operator: str, path: tuple[str, ...], value: pa.Scalar) -> _Outcome:
         zones, ends = self._zones.get(path), _ends(value)
         if zones is None or zones.least.type != ends[0].type:
-            return _Outcome(self._anything, self._anything)
+            return self._unknown
         if not value.is_valid:
-            return _Outcome(~self._anything, ~self._anything)
+            return self._constant(None)
         return _Outcome(
-            _may_hold(operator, zones, *ends), _may_hold(OPPOSITE[operator], zones, *ends)
+            _may_hold(operator, zones, *ends),
+            _may_hold(OPPOSITE[operator], zones, *ends),
+            zones.may_be_null,
         )
+
+    def _prefix(
+        self, path: tuple[str, ...], type: pa.DataType, prefix: str | bytes, is_all: bool
+    ) -> _Outcome:
+        """Return the outcome of a condition that is false without a prefix.
+
+        With the prefix, it is true, or if not `is_all`, anything.
+        """
+        zones = self._zones.get(path)
+        if zones is None or zones.least.type != type:
+            return self._unknown
+        begins, ends = (pc.starts_with(own, prefix) for own in (zones.least, zones.most))
+        start = pa.scalar(prefix, type)
+        true = zones.may_have_value & _or_unknown(
+            pc.and_kleene(
+                pc.or_(begins, pc.less_equal(zones.least, start)),
+                pc.greater_equal(zones.most, start),
+            )
+        )
+        both = np.asarray(pc.fill_null(pc.and_(begins, ends), FALSE))
+        false = zones.may_have_value & ~both if is_all else self._anything
+        return _Outcome(true, false, zones.may_be_null)
 
 
 def _ends(value: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:

@@ -12,7 +12,7 @@ from pilum.container.fields import LeafFieldReader
 from pilum.container.open import new_file
 from pilum.container.reader import FileReader
 from pilum.container.segments import FilePart
-from pilum.container.writer import WrittenFile
+from pilum.container.writer import FileOptions, WrittenFile
 from pilum.errors import CorruptFileError
 from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
@@ -82,10 +82,12 @@ def write_table(
     table: pa.Table,
     batches: Iterable[pa.RecordBatch] | None = None,
     version: FileVersion = DEFAULT_VERSION,
+    options: FileOptions | None = None,
 ) -> tuple[bytes, WrittenFile]:
     """Writes a file; `batches` default to those of the table."""
     sink = MemorySink()
-    writer = new_file(sink, Schema.from_arrow(table.schema), version)
+    schema = Schema.from_arrow(table.schema)
+    writer = new_file(sink, schema, version, options or FileOptions())
     for batch in table.to_batches() if batches is None else batches:
         writer.write_batch(batch)
     written = writer.finish()

@@ -25,12 +25,14 @@ PAGES = [
 
 @pytest.mark.checklist("S0.2")
 def test_there_and_back() -> None:
-    assert parse_column(pack_columns([PAGES])[0], 1000, Descriptions()) == PAGES
+    for buffers in ((), ((128, 7),)):
+        packed = pack_columns([(PAGES, buffers)])[0]
+        assert parse_column(packed, 1000, Descriptions()) == (PAGES, buffers)
 
 
 @pytest.mark.checklist("S0.2")
 def test_the_encoding_of_a_column_is_always_the_same() -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_columns([[]])[0])
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([([], ())])[0])
     assert message.encoding.direct.encoding == (
         b"\x0a\x1f/lance.encodings.ColumnEncoding\x12\x02\x0a\x00"
     )
@@ -38,7 +40,7 @@ def test_the_encoding_of_a_column_is_always_the_same() -> None:
 
 @pytest.mark.checklist("S0.2")
 def test_pages_say_which_row_they_begin_with() -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_columns([PAGES])[0])
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([(PAGES, ())])[0])
     assert [page.priority for page in message.pages] == [0, 5]
 
 
@@ -61,7 +63,7 @@ CHANGES: dict[str, Callable[[file_pb2.ColumnMetadata], object]] = {
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_what_is_refused(text: str) -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_columns([PAGES])[0])
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([(PAGES, ())])[0])
     CHANGES[text](message)
     with pytest.raises(CorruptFileError, match=text) as caught:
         parse_column(message.SerializeToString(), 1000, Descriptions())

@@ -53,7 +53,8 @@ def _conditions_on(name: str) -> st.SearchStrategy[str]:
     if name == "b":
         kinds += [st.just("b"), st.just("b IS TRUE"), st.just("b IS FALSE")]
     if name == "s":
-        kinds.append(st.just("s LIKE 'a%'"))
+        patterns = ["s LIKE 'a%'", "s LIKE 'b%a'", "s LIKE ''", "starts_with(s, 'b')"]
+        kinds.append(st.sampled_from(patterns))
     return st.one_of(kinds)
 
 
@@ -82,10 +83,13 @@ def columns() -> st.SearchStrategy[dict[str, list[object]]]:
     )
 
 
-def zones_of(column: pa.Array) -> Zones:
+def zones_of(column: pa.Array, *, counts_nan: bool) -> Zones:
     """The tightest that can be said about one zone."""
     values = column.drop_null()
+    may_be_nan = None
     if pa.types.is_floating(values.type):
+        has_nan = pc.any(pc.is_nan(values)).as_py() or False
+        may_be_nan = np.array([has_nan]) if counts_nan else None
         values = values.filter(pc.invert(pc.is_nan(values)))
     ends = pc.min_max(values)
     return Zones(
@@ -94,20 +98,30 @@ def zones_of(column: pa.Array) -> Zones:
         pa.array([ends["max"].as_py()], column.type),
         np.array([column.null_count > 0]),
         np.array([column.null_count < len(column)]),
+        may_be_nan,
     )
 
 
-@given(rows=columns(), text=filters(), known=st.sets(st.sampled_from(list(VALUES))))
+@given(
+    rows=columns(),
+    text=filters(),
+    known=st.sets(st.sampled_from(list(VALUES))),
+    counts_nan=st.booleans(),
+)
 def test_a_zone_that_is_left_out_holds_no_match(
-    rows: dict[str, list[object]], text: str, known: set[str]
+    rows: dict[str, list[object]], text: str, known: set[str], counts_nan: bool
 ) -> None:
-    """S2.11."""
+    """S2.11; and all rows match of a zone that need not be tested."""
     batch = pa.RecordBatch.from_pydict(rows, SCHEMA)
     bound = bind(text, SCHEMA)
     assert isinstance(bound, SqlFilter)
-    zones: dict[tuple[str, ...], Zones] = {(name,): zones_of(batch[name]) for name in known}
+    zones: dict[tuple[str, ...], Zones] = {
+        (name,): zones_of(batch[name], counts_nan=counts_nan) for name in known
+    }
     if not bound.may_match(zones, 1)[0]:
         assert bound.mask(batch).true_count == 0
+    if bound.must_match(zones, 1)[0]:
+        assert bound.mask(batch).true_count == batch.num_rows
 
 
 @pytest.mark.parametrize(
@@ -142,6 +156,41 @@ def test_what_is_left_out(text: str, expected: list[bool]) -> None:
     )
     bound = bind(text, SCHEMA)
     assert bound.may_match({("i",): zones}, 3).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i < 10", [True, False, False]),
+        ("i <= 12", [True, False, False]),
+        ("i IS NULL", [False, False, True]),
+        ("i IS NOT NULL", [True, False, False]),
+        ("i IS NULL OR i < 13", [True, False, False]),
+        ("NOT i > 9", [True, False, False]),
+        ("(i < 13) IS TRUE", [True, False, False]),
+        ("true", [True, True, True]),
+        ("i < 10 AND u = 1", [False, False, False]),
+        ("s LIKE 'a%'", [True, False, False]),
+        ("s LIKE 'a%b'", [False, False, False]),
+        ("f < 3", [False, True, False]),
+    ],
+)
+def test_zones_of_which_all_rows_match(text: str, expected: list[bool]) -> None:
+    """Zones as above; of texts from 'aa' to 'ab'; of numbers, where the first zone has a NaN."""
+    bounds = np.array([0, 10, 20, 30])
+    yes, no = np.array([True] * 3), np.array([False] * 3)
+    some = np.array([False, True, True])
+    numbers = pa.array([1, 5, None], pa.int32()), pa.array([9, 12, None], pa.int32())
+    zones: dict[tuple[str, ...], Zones] = {
+        ("i",): Zones(bounds, *numbers, some, np.array([True, True, False])),
+        ("s",): Zones(bounds, pa.array(["aa"] * 3), pa.array(["ab", "b", None]), no, yes),
+        ("f",): Zones(
+            bounds, pa.array([1.0] * 3), pa.array([2.0, 2.0, 3.0]), no, yes,
+            np.array([True, False, False]),
+        ),
+    }  # fmt: skip
+    bound = bind(text, SCHEMA)
+    assert bound.must_match(zones, 3).tolist() == expected
 
 
 @pytest.mark.parametrize(

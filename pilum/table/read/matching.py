@@ -1,10 +1,10 @@
 """Filters: which rows of a fragment have to be tested, and which of these match.
 
-Rows that cannot match are skipped, where the zone maps of a file say so. Zones of row ids,
-addresses and versions are always known.
+Rows that cannot match are skipped, where the zone maps of a file say so. Long runs of rows that are
+sure to match are not tested. Zones of row ids, addresses and versions are always known.
 
-    batches of a legacy file   | x in [1, 9] | x in [5, 12] | x unknown |
-    filter x > 10              |             |##############|###########|     rows that are read
+    zones            | x in [1, 9] | x in [5, 12] | x unknown | x in [11, 15] |
+    filter x > 10    |             |##### test ###|### test ##|#### sure #####|   are read
 
 The filter is then evaluated on windows of rows:
 
@@ -40,12 +40,14 @@ from pilum.table.read.columns import ReadColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.windows import Window, joined_batch, read_ahead
 
-__all__ = ["matches", "matching_windows", "rows_to_test", "rows_where"]
+__all__ = ["matches", "matching_windows", "rows_to_test", "rows_where", "runs_to_read"]
 
 _MASK_ROWS = 256 * 1024
 _BYTES_TOGETHER = 1024 * 1024
 _WINDOWS_TOGETHER = 256
 _ZONE_ROWS = 1 << 16
+_SURE_ROWS = 1 << 16
+"""Fewest adjacent rows that are not tested: several windows cost more than to test the rows."""
 
 Tested = tuple[Window, pa.Table]
 
@@ -133,17 +135,47 @@ def rows_to_test(
 ) -> RowRanges:
     """Return the rows of a fragment in [start, stop) that may match; no other row can match."""
     whole = RowRanges.of((start, stop))
-    # Zones of ids are more selective, and need no open file.
-    zones = (
+    zones = _all_zones(fragment, schema, filter) if len(whole.bounds) else {}
+    if not zones:
+        return whole
+    bounds = next(iter(zones.values())).row_bounds
+    may = filter.may_match(zones, len(bounds) - 1)
+    return _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
+
+
+def runs_to_read(
+    fragment: FragmentReader, schema: Schema, filter: BoundFilter, start: int, stop: int
+) -> Iterator[tuple[RowRanges, bool]]:
+    """Yield the rows of a fragment in [start, stop) that may match, and whether all of them do."""
+    whole = RowRanges.of((start, stop))
+    zones = _all_zones(fragment, schema, filter) if len(whole.bounds) else {}
+    if not zones:
+        yield whole, False
+        return
+    bounds = next(iter(zones.values())).row_bounds
+    may = filter.may_match(zones, len(bounds) - 1)
+    rows = _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
+    must = may & filter.must_match(zones, len(bounds) - 1)
+    sure = _clipped(_ranges(bounds, np.flatnonzero(must)), start, stop)
+    at = start
+    for first, end in sure.bounds[sure.stops - sure.starts >= _SURE_ROWS].tolist():
+        if len((before := _clipped(rows, at, first)).bounds):
+            yield before, False
+        yield RowRanges.one(first, end), True
+        at = end
+    if len((after := _clipped(rows, at, stop)).bounds):
+        yield after, False
+
+
+def _all_zones(
+    fragment: FragmentReader, schema: Schema, filter: BoundFilter
+) -> dict[tuple[str, ...], Zones]:
+    """Return zones of columns of a filter; those of ids are most selective, and in no file."""
+    return (
         _zones_of_ids(fragment, schema, filter)
         or _zones_of_versions(fragment, schema, filter)
         or _zones(fragment, schema, filter)
     )
-    if not zones or not len(whole.bounds):
-        return whole
-    bounds = next(iter(zones.values())).row_bounds
-    keep = np.flatnonzero(filter.may_match(zones, len(bounds) - 1))
-    return _clipped(_ranges(bounds, keep), start, stop)
 
 
 def _zones(

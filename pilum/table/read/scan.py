@@ -222,8 +222,10 @@ def _narrowed(
     Yields:
         Adjacent windows, and what is left of the filter for their rows; None for nothing.
     """
-    for is_large, group in groupby(windows, _is_large):
-        if is_large:
+    for (is_sure, is_large), group in groupby(windows, _form):
+        if is_sure:
+            yield iter(group), None
+        elif is_large:
             from pilum.table.read.masks import narrowed
 
             yield from narrowed(snapshot, group, filter, returned)
@@ -231,8 +233,9 @@ def _narrowed(
             yield iter(group), filter
 
 
-def _is_large(window: Window) -> bool:
-    return window.rows.num_rows >= _LARGE_ROWS
+def _form(window: Window) -> tuple[bool, bool]:
+    """Return whether all rows are sure to match, and whether the window is large."""
+    return window.is_sure, window.rows.num_rows >= _LARGE_ROWS
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
@@ -473,11 +476,11 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
 def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) -> Iterator[Window]:
     size = options.batch_size or BATCH_ROWS
     meta = MetaColumns(snapshot)
-    for fragment, wanted in _wanted_rows(snapshot, options, read):
+    for fragment, wanted, is_sure in _wanted_rows(snapshot, options, read):
         fields = fragment.fields(read)
         start = int(wanted.starts[0])
         if int(wanted.stops[-1]) - start <= size:
-            window = _window(fragment, wanted, meta, options.selection)
+            window = _window(fragment, wanted, meta, options.selection, is_sure)
             if window.num_rows:
                 yield window
             continue
@@ -489,7 +492,7 @@ def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) ->
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
             rows_here = RowRanges(found.bounds + start)
-            window = _window(fragment, rows_here, meta, options.selection)
+            window = _window(fragment, rows_here, meta, options.selection, is_sure)
             if window.num_rows:
                 yield window
             start += rows
@@ -497,30 +500,38 @@ def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) ->
 
 
 def _window(
-    fragment: FragmentReader, rows: RowRanges, meta: MetaColumns, selection: Selection | None
+    fragment: FragmentReader,
+    rows: RowRanges,
+    meta: MetaColumns,
+    selection: Selection | None,
+    is_sure: bool,
 ) -> Window:
     """Return a window of the given rows that are not deleted."""
     kept = None
     if fragment.deletions is not None and len(rows.bounds):
         kept = fragment.deletions.kept(rows)
-    window = Window(fragment, rows, kept, meta.of(fragment))
+    window = Window(fragment, rows, kept, meta.of(fragment), is_sure)
     return window.lean() if selection is None else window.spanning()
 
 
 def _wanted_rows(
     snapshot: Snapshot, options: ScanOptions, fields: Sequence[Field]
-) -> Iterator[tuple[FragmentReader, RowRanges]]:
-    """Yield fragments with the rows to test, if there are any."""
+) -> Iterator[tuple[FragmentReader, RowRanges, bool]]:
+    """Yield fragments with rows to read, and whether these are sure to match."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
+        if options.selection is None and options.filter is not None:
+            from pilum.table.read.matching import runs_to_read
+
+            runs = runs_to_read(fragment, snapshot.described, options.filter, start, stop)
+            for rows, is_sure in runs:
+                if len(rows.bounds):
+                    yield fragment, rows, is_sure
+            continue
         rows = RowRanges.one(start, stop)
         if options.selection is not None:
             rows = options.selection.ranges_of(fragment.id, start, stop)
-        elif options.filter is not None:
-            from pilum.table.read.matching import rows_to_test
-
-            rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
         if len(rows.bounds):
-            yield fragment, rows
+            yield fragment, rows, False
 
 
 def _row_ranges(

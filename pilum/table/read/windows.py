@@ -82,12 +82,14 @@ class Window:
         rows: The rows to read.
         kept: Mask of the selected rows among these; None if all are selected.
         meta: Computes the columns that are in no file; None if there are none.
+        is_sure: Whether all rows are known to match the filter of the scan.
     """
 
     source: RowSource
     rows: RowRanges
     kept: pa.BooleanArray | None = None
     meta: MetaValues | None = None
+    is_sure: bool = False
 
     @property
     def num_rows(self) -> int:

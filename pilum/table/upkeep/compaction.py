@@ -33,6 +33,7 @@ from threading import Event
 import pyarrow as pa
 
 from pilum.container.writer import FileOptions
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.version import FileVersion
@@ -427,6 +428,7 @@ def _write_options(
     is_wide = num_columns * _PAGE_BYTES > _PAGES_BYTES and version is not FileVersion.LEGACY
     layout = FileOptions(
         data_cache_bytes=_PAGES_BYTES if is_wide else None,
+        encoding=EncodingOptions(zones=version.has_mini_blocks),
         max_rows_per_group=options.max_rows_per_group,
     )
     return WriteOptions(

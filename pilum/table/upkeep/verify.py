@@ -6,7 +6,7 @@
     row ids        stable ones: one per row, none of them twice; versions of all rows
     indices        their files present, of the recorded size
     tags           name versions that exist
-    deep           all pages of one version are decoded, and payloads of blobs read
+    deep           all pages of one version are decoded, and payloads of blobs read; zone maps agree
 
 Each file is checked once, however many versions refer to it. Nothing is changed. Source:
 docs/format/table.md, "Files".
@@ -58,6 +58,7 @@ from pilum.table.upkeep.faults import (
 )
 from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
+from pilum.table.upkeep.zone_check import ZoneCheck
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line
 
@@ -96,7 +97,9 @@ def decode_fragment(
     path, version = _path_of(fragment), snapshot.manifest.version
     size = sum(file.size_bytes or 0 for file in fragment.files[:1])
     try:
+        zones = ZoneCheck(snapshot.reader(fragment), snapshot.described)
         for batch in live_rows(snapshot, [replace(fragment, deletion_file=None)], None):
+            zones.add(batch)
             on_rows(batch.num_rows)
     except NotFoundError as error:
         return Fault("missing", path, 0, version, str(error))
