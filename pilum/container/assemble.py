@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
@@ -238,7 +239,7 @@ def _look_up(
         return _values(kind, None, strings, layer)
     numbers = _numbers(decoded, dictionary, layer)
     indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
-    return _entries(kind, dictionary).take(indices)
+    return pc.take(_entries(kind, dictionary), indices, boundscheck=False)  # done by `_numbers`
 
 
 def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:

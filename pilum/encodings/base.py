@@ -15,8 +15,7 @@ one line in `registry.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
@@ -295,22 +294,40 @@ class PageRead:
             layout, self.stored, self.rows, self.source, self.column, self.number, self.lookup
         )
 
-    @contextmanager
-    def located(self) -> Iterator[None]:
-        """Add the place of the page to errors."""
-        with at_page(self.source.path, self.column, self.number):
-            yield
+    def located(self) -> AtPage:
+        """Return a context that adds the place of the page to errors."""
+        return AtPage(self.source.path, self.column, self.number)
 
 
-@contextmanager
-def at_page(path: str, column: int, number: int) -> Iterator[None]:
-    """Add the place of a page to errors."""
-    try:
-        yield
-    except CorruptFileError as error:
-        raise error.at(f"page {number}").at(f"column {column}").at(path) from None
-    except UnsupportedFormatError as error:
-        raise type(error)(f"{error}\n  {path}, column {column}, page {number}") from None
+class AtPage:
+    """A context that adds the place of a page to errors.
+
+    Every read enters several, and a generator would cost three times as much.
+    """
+
+    __slots__ = ("column", "number", "path")
+
+    def __init__(self, path: str, column: int, number: int) -> None:
+        self.path = path
+        self.column = column
+        self.number = number
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise an error of a damaged page again, with its place."""
+        if isinstance(error, CorruptFileError):
+            where = error.at(f"page {self.number}").at(f"column {self.column}")
+            raise where.at(self.path) from None
+        if isinstance(error, UnsupportedFormatError):
+            place = f"{self.path}, column {self.column}, page {self.number}"
+            raise type(error)(f"{error}\n  {place}") from None
+
+
+def at_page(path: str, column: int, number: int) -> AtPage:
+    """Return a context that adds the place of a page to errors."""
+    return AtPage(path, column, number)
 
 
 class Candidate(NamedTuple):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +43,15 @@ class BoundFilter(ABC):
     """
 
     columns: tuple[str, ...]
+
+    @cached_property
+    def derived(self) -> dict[type, Any]:
+        """A cache of what readers derive from the filter, by class; not pickled."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what is derived from them."""
+        return {name: value for name, value in self.__dict__.items() if name != "derived"}
 
     @property
     def implied(self) -> Expression:

@@ -147,12 +147,21 @@ class FullZipLayout(Layout):
         return self._as_they_are(picked, rows.num_rows)
 
     def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
-        """Test values of fixed width without levels where they are stored, or mapped."""
-        if not isinstance(self.values, Flat) or not self._is_plain():
+        """Test values of fixed width without levels where they are stored, or mapped; and texts.
+
+        Texts are decoded first: they are long, so that the values cost most.
+        """
+        is_text = self.value_bytes is None and not isinstance(self.values, VariablePackedStruct)
+        if self.bits_rep or not (is_text or (isinstance(self.values, Flat) and self._is_plain())):
             return None
         decoded = yield from self.read(page)
         with page.located():
-            return condition.of_fixed(decoded.buffers[0], decoded.num_values)
+            if len(decoded.buffers) == 1:
+                bits = condition.of_fixed(decoded.buffers[0], decoded.num_values)
+            else:
+                offsets, data = decoded.buffers
+                bits = condition.of_texts(offsets, data)
+            return _with_nulls(bits, decoded.layers, condition.null)
 
     def _is_plain(self) -> bool:
         no_masks = isinstance(self.values, Flat) or (
@@ -169,6 +178,16 @@ class FullZipLayout(Layout):
         )
         layers = [Layer(num_rows, None, 0, None) for _ in self.layers]
         return Decoded(self.values, [data], num_rows, layers)
+
+
+def _with_nulls(
+    bits: NDArray[np.uint8], layers: list[Layer], is_null_in: bool
+) -> NDArray[np.uint8]:
+    """Return the bits of values, and for rows with a null in any layer whether null is in a set."""
+    for layer in layers:
+        if layer.validity is not None:
+            bits = bits | ~layer.validity if is_null_in else bits & layer.validity
+    return bits
 
 
 def _look_up(

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from pilum.expressions.conditions import AnyOf, ColumnMask, Mask, column_masks, 
 from pilum.expressions.filter import BoundFilter, SqlFilter
 from pilum.expressions.nodes import references
 from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit, submit_waiting
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import ReadColumns, ScanColumn
@@ -40,7 +42,7 @@ __all__ = ["Masks", "narrowed"]
 
 _LEAST_ROWS, _MOST_ROWS = 8 * 1024, 512 * 1024
 """Rows that one thread tests at once, about `_PART_BYTES` of the widest column."""
-_PART_BYTES = 4 * 1024 * 1024
+_PART_BYTES = 8 * 1024 * 1024
 _FEW = 0.01
 """Share of remaining rows below which another column is tested for single rows."""
 _FEW_TEXTS = 0.1
@@ -67,8 +69,21 @@ class Masks:
     def of(cls, snapshot: Snapshot, filter: BoundFilter, returned: Collection[str]) -> Masks | None:
         """Split a filter; return None if pages can answer no part of it.
 
-        `returned` are the names of the columns that the scan returns.
+        A filter keeps its parts for the schema that it was last split for. `returned` are the names
+        of the columns that the scan returns.
         """
+        known: _Known = filter.derived.get(cls, (None, None))
+        schema, made = known
+        if schema is not snapshot.described:
+            made = cls._split(snapshot, filter)
+            filter.derived[cls] = snapshot.described, made
+        if made is None or set(made.names).isdisjoint(returned):
+            return made
+        return replace(made, is_read_again=True)
+
+    @classmethod
+    def _split(cls, snapshot: Snapshot, filter: BoundFilter) -> Masks | None:
+        """Split a filter; no column is read again."""
         without: list[tuple[str, ...]] = []
         while True:
             mask, rest = split_filter(filter.implied, without)
@@ -83,7 +98,7 @@ class Masks:
         left: BoundFilter | None = None if rest is None else filter
         if rest is not None and isinstance(filter, SqlFilter):
             left = SqlFilter(references(rest), rest)
-        return cls(mask, columns, left, not set(names).isdisjoint(returned))
+        return cls(mask, columns, left, is_read_again=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,6 +147,7 @@ class Masks:
         step = self._rows_of_part(window)
         if len(rows.bounds) > 1 or rows.num_rows <= step:
             return [window]
+        step = _even(rows.num_rows, step)
         start, stop = rows.bounds[0].tolist()
         return [
             replace(
@@ -192,6 +208,10 @@ class Masks:
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 
+_Known: TypeAlias = tuple[Schema | None, Masks | None]
+"""The schema that a filter was split for, and its parts."""
+
+
 def narrowed(
     snapshot: Snapshot, windows: Iterator[Window], filter: BoundFilter, returned: Collection[str]
 ) -> Iterator[tuple[Iterator[Window], BoundFilter | None]]:
@@ -208,6 +228,12 @@ def narrowed(
         return
     for is_tested, group in masks.split(windows):
         yield group, masks.rest if is_tested else filter
+
+
+def _even(num_rows: int, most: int) -> int:
+    """Return the rows of parts of about the same size, in whole bytes of a bitmap."""
+    num_parts = -(-num_rows // most)
+    return -(-num_rows // (8 * num_parts)) * 8
 
 
 def _is_leaf(column: ScanColumn) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
@@ -70,6 +71,7 @@ def rows(seed: int = 7) -> pa.Table:
         field("s", pa.struct({"x": pa.int64()})): pa.StructArray.from_arrays(
             [inner], ["x"], mask=pa.array(some(0.1))
         ),
+        field("page", pa.string()): pa.array([text * 9 for text in texts], mask=some(0.1)),
     }
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(list(columns)))
 
@@ -157,6 +159,10 @@ CONDITIONS = [
     "plain = 'the 5 fox jumps over 12 special dogs'",
     "packed_text LIKE '%7 special%'",
     "long LIKE '3%'",
+    "page LIKE '%over 12 special%'",
+    "page NOT LIKE '%fox jumps over 9%'",
+    "page IS NULL",
+    "page IS NULL OR page < 'the 5'",
     "text LIKE 'the _ fox%2_ special dogs'",
     "plain NOT LIKE '%_9 fox%'",
     "mode LIKE 'A__'",
@@ -320,6 +326,20 @@ def test_a_filter_that_pages_answer_has_no_rest(dataset: Any) -> None:
     assert masks is not None
     assert isinstance(masks.rest, SqlFilter)
     assert masks.rest.columns == ("mode",)
+
+
+def test_a_filter_is_split_once_for_a_schema(dataset: Any) -> None:
+    snapshot, bound = dataset._snapshot, bind("packed = 1 AND flag", TABLE.schema)
+    masks = Masks.of(snapshot, bound, ("mode",))
+    assert Masks.of(snapshot, bound, ("mode",)) is masks
+    returned = Masks.of(snapshot, bound, ("flag", "mode"))
+    assert masks is not None
+    assert returned is not None
+    assert (masks.is_read_again, returned.is_read_again) == (False, True)
+    again = Masks.of(snapshot, pickle.loads(pickle.dumps(bound)), ())
+    assert again is not None
+    assert again is not masks
+    assert again.names == masks.names
 
 
 @pytest.mark.parametrize("place", ["files", "memory"])
