@@ -36,6 +36,9 @@ _TYPES: tuple[IndexType[Any], ...] = (
 
 _OTHER_NAMES = {"FTS": "INVERTED"}
 
+_REFUSED = frozenset({"RTREE", "MINHASHLSH"})
+"""Types of the reference whose segments are kept in tables, but neither made nor read."""
+
 
 def index_type(name: str) -> IndexType[Any]:
     """Return the type with a name of the API, in upper or lower case.
@@ -45,6 +48,10 @@ def index_type(name: str) -> IndexType[Any]:
     """
     wanted = _OTHER_NAMES.get(name.upper(), name.upper())
     found = {one.name: one for one in _TYPES}.get(wanted)
+    if wanted in _REFUSED:
+        raise UnsupportedFeatureError(
+            f"indices of the type {wanted} are not supported; a table keeps those that it has"
+        )
     if found is None:
         known = ", ".join(one.name for one in _TYPES)
         raise UnsupportedFeatureError(f"no type of index {name!r}; there are {known}")

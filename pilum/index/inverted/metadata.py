@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.writing import codec_metadata
@@ -54,7 +54,7 @@ class InvertedMetadata:
         Raises:
             NotFoundError: If the file does not exist.
             CorruptFileError: If it is damaged.
-            InvalidInputError: If a parameter is not supported.
+            UnsupportedFeatureError: If a parameter is not supported.
         """
         file = folder.open(name)
         entries = dict(file.metadata)
@@ -62,6 +62,8 @@ class InvertedMetadata:
             numbers = json.loads(entries[_PARTITIONS])
             version = int(entries.get(_FORMAT_VERSION) or 1)
             parameters = InvertedParameters.from_json(entries[_PARAMS], version)
+        except InvalidInputError as error:
+            raise UnsupportedFeatureError(f"{file.path}: {error}") from error
         except (KeyError, ValueError) as error:
             raise CorruptFileError(f"metadata of a full-text index: {error}", file.path) from error
         are_numbers = isinstance(numbers, list) and all(type(one) is int for one in numbers)

@@ -14,7 +14,7 @@ import pytest
 from fuzz.mutate import mutate
 
 import pilum
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.query import FullTextQuery, MatchQuery, PhraseQuery
 
 NUM_ROWS = 20
@@ -118,3 +118,17 @@ def test_mutated_bytes(table: Path, seed: int) -> None:
                 assert set(rows) <= set(range(NUM_ROWS))
     finally:
         file.write_bytes(whole)
+
+
+def test_an_index_of_an_unknown_dictionary(tmp_path: Path) -> None:
+    """It is left out, and the warning names what is not supported; it is not taken for damage."""
+    dataset = pilum.write_dataset({"i": [1], "s": ["a fox"]}, str(tmp_path / "t"))
+    dataset.create_scalar_index("s", "INVERTED", base_tokenizer="whitespace")
+    [file] = (tmp_path / "t").glob("_indices/*/metadata.lance")
+    whole, old = file.read_bytes(), b'"whitespace"'
+    assert whole.count(old) == 1
+    file.write_bytes(whole.replace(old, b'"lindera/ko"'))
+    with pytest.warns(RuntimeWarning, match="'lindera/ko' needs a dictionary"):
+        assert found(tmp_path / "t", MatchQuery("fox", "s")) == [1]
+    with pytest.raises(UnsupportedFeatureError, match="'lindera/ko' needs a dictionary"):
+        pilum.dataset(str(tmp_path / "t")).stats.index_stats("s_idx")
