@@ -45,12 +45,17 @@ def built(folder: Path, longest: int, block_size: int) -> InvertedIndex:
     words = random.choice(NUM_WORDS, int(lengths.sum()), p=weights / weights.sum())
     cuts = np.cumsum(lengths)[:-1]
     texts = [" ".join(WORDS[word] for word in one) for one in np.split(words, cuts)]
-    columns = [pa.array(texts), pa.array(np.arange(NUM_DOCUMENTS, dtype=np.uint64))]
+    return indexed(folder, texts, block_size)
+
+
+def indexed(folder: Path, texts: list[str], block_size: int = 128) -> InvertedIndex:
+    """Return an index of documents, whose row references are their numbers."""
+    columns = [pa.array(texts), pa.array(np.arange(len(texts), dtype=np.uint64))]
     batch = pa.RecordBatch.from_arrays(columns, [VALUE, REFERENCE])
     given: dict[str, Any] = {"stem": False, "remove_stop_words": False, "with_position": True}
-    writer = IndexFolderWriter(LocalStore(str(folder)), f"{longest}", FileVersion.V2_1)
+    writer = IndexFolderWriter(LocalStore(str(folder)), str(len(texts)), FileVersion.V2_1)
     parameters = INVERTED.parameters({**given, "block_size": block_size}, pa.utf8())
-    details = INVERTED.train(IndexRows(pa.utf8(), iter([batch]), NUM_DOCUMENTS), parameters, writer)
+    details = INVERTED.train(IndexRows(pa.utf8(), iter([batch]), len(texts)), parameters, writer)
     return INVERTED.open(writer.written(), details, 2)
 
 
@@ -58,7 +63,8 @@ def built(folder: Path, longest: int, block_size: int) -> InvertedIndex:
 def indices(tmp_path_factory: pytest.TempPathFactory) -> list[InvertedIndex]:
     """Return indices whose documents have lengths of one byte, two or more, or rounded."""
     folder = tmp_path_factory.mktemp("pruned")
-    return [built(folder, *one) for one in ((30, 128), (300, 128), (70_000, 128), (31, 256))]
+    cases = ((30, 128), (300, 128), (70_000, 128), (31, 256))
+    return [built(folder / str(longest), longest, size) for longest, size in cases]
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -105,6 +111,24 @@ def test_the_best_are_the_first_of_all(
     found = search({"s": column}, query, k)
     assert np.array_equal(found.references, everything.references[:k])
     assert found.scores.tobytes() == everything.scores[:k].tobytes()
+
+
+@pytest.mark.parametrize("operator", FullTextOperator)
+def test_a_block_of_two_windows(tmp_path: Path, operator: FullTextOperator) -> None:
+    """What is of no use beside the other words of a window may be of use in the next one.
+
+    The second window ends at document 4095, the fourth block of `rare` at 5110.
+    """
+    texts = []
+    for number in range(6000):
+        rare, common = int(number % 10 == 0), int(number % 10 == 0 or number % 15 == 5)
+        rare, common = {0: (3, 1), 2600: (4, 0), 5000: (1, 8)}.get(number, (rare, common))
+        texts.append(" ".join(["rare"] * rare + ["common"] * common + ["z"] * (12 - rare - common)))
+    index = indexed(tmp_path, texts)
+    column = {"s": TextColumn(index.analyzer, index.parts())}
+    query = MatchQuery("rare common", "s", operator=operator)
+    everything, found = search(column, query), search(column, query, 1)
+    assert found.references.tolist() == everything.references[:1].tolist() == [5000]
 
 
 def test_columns_are_searched_for_the_best_of_each(indices: list[InvertedIndex]) -> None:

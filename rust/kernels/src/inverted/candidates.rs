@@ -195,6 +195,10 @@ fn collect(
     let least = cursor.least_frequency(cutoff);
     while cursor.advance(window.low)? <= window.high {
         if cursor.block_bound() <= cutoff {
+            if cursor.block_end() > window.high {
+                // Beside the tokens of the next window, the rest of the block may be of use.
+                break;
+            }
             cursor.skip_block();
             continue;
         }

@@ -16,6 +16,9 @@ const NONE: usize = usize::MAX;
 /// Greater frequencies are not told apart by the weight that they may give.
 const MOST_FREQUENCY: u32 = 16;
 
+/// Entries that are looked at at once.
+const NEAR_ENTRIES: usize = 8;
+
 /// Blocks that are looked at one by one for the bound of a range.
 const NEAR_BLOCKS: usize = 64;
 
@@ -210,6 +213,15 @@ impl<'a> Cursor<'a> {
                 .get(self.block)
                 .copied()
                 .unwrap_or(f32::INFINITY)
+    }
+
+    /// A document that none of the block is after.
+    #[inline]
+    pub fn block_end(&self) -> u32 {
+        match self.list.firsts.get(self.block + 1) {
+            Some(next) => next - 1,
+            None => self.list.last,
+        }
     }
 
     /// Appends the entries of the block, from the current one to document `high`, with scores above
@@ -461,13 +473,14 @@ fn keep_frequent(
 /// How many items of an ascending list are less than a value.
 #[inline]
 fn seek(sorted: &[u32], value: u32) -> usize {
-    let near = sorted
-        .iter()
-        .take(8)
-        .take_while(|item| **item < value)
-        .count();
-    if near < 8 {
-        return near;
+    let Some((near, rest)) = sorted.split_first_chunk::<NEAR_ENTRIES>() else {
+        return sorted.partition_point(|item| *item < value);
+    };
+    // Counted without a branch: most steps are short, but of no certain length.
+    let count: u32 = near.iter().map(|item| u32::from(*item < value)).sum();
+    let count = count as usize;
+    if count < NEAR_ENTRIES {
+        return count;
     }
-    sorted.partition_point(|item| *item < value)
+    NEAR_ENTRIES + rest.partition_point(|item| *item < value)
 }

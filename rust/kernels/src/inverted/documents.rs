@@ -38,10 +38,12 @@ impl DocumentSet {
         let mut count = 0;
         let mut at = 0;
         for &reference in listed {
-            let left = references
-                .get(at..)
-                .ok_or_else(|| out_of_range("references"))?;
-            at += skip(left, reference);
+            if references.get(at).is_some_and(|next| *next < reference) {
+                let left = references
+                    .get(at..)
+                    .ok_or_else(|| out_of_range("references"))?;
+                at += skip(left, reference);
+            }
             while references.get(at) == Some(&reference) {
                 let document = match order {
                     None => at,
