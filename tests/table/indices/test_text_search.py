@@ -9,6 +9,7 @@ import lance
 import lance.query
 import pyarrow as pa
 import pytest
+from python_calls import num_calls
 
 import pilum
 from pilum.errors import InvalidInputError
@@ -111,3 +112,20 @@ def test_a_phrase_has_the_documents_of_the_index_with_positions(tmp_path: Path, 
         if has_elements and isinstance(query, PhraseQuery):
             places = zip(found["i"].to_pylist(), found["_doc_index"].to_pylist(), strict=True)
             assert sorted(places) == [(1, [0]), (4, [1])]
+
+
+def test_texts_take_few_calls(tmp_path: Path) -> None:
+    """A text that was searched before, one of other words, and a phrase."""
+    texts = [f"ash {'elm ' * (row % 3)}number{row}" for row in range(400)]
+    dataset = pilum.write_dataset({"s": texts}, tmp_path / "t", max_rows_per_file=200)
+    dataset.create_scalar_index("s", "INVERTED", with_position=True)
+
+    def search(query: MatchQuery | PhraseQuery) -> int:
+        ask: dict[str, Any] = {"columns": ["s", "_score"], "full_text_query": query, "limit": 5}
+        return num_calls(lambda: dataset.to_table(**ask))
+
+    for row in (1, 2):
+        search(MatchQuery(f"ash number{row}", "s"))
+    assert 0 < search(MatchQuery("ash number2", "s")) <= 240
+    assert 0 < search(MatchQuery("ash number3", "s")) <= 420
+    assert 0 < search(PhraseQuery("ash number4", "s")) <= 680
