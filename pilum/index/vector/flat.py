@@ -42,6 +42,9 @@ _LEAST_ROWS = 256
 _FEW_QUERIES = 3
 """Partitions that so few queries searched have no sieve, as it costs more than it saves."""
 
+_FEW_TOGETHER = 5
+"""More queries than this are compared together, by products, which is faster than sieves."""
+
 _MADE_AT_ONCE = 2
 """A query waits for so many sieves."""
 
@@ -109,7 +112,10 @@ class FlatQuantizer(Quantizer):
     ) -> Answer:
         """See `Quantizer.nearest`."""
         parts = [(one.columns[COLUMN], one.rows, one.allowed, one.queries) for one in probes]
-        sieves = self._sieves(probes, len(search.queries)) if self._has_sieves else None
+        sieves, num_queries = None, len(search.queries)
+        is_better = num_queries <= _FEW_TOGETHER or any(one.allowed is not None for one in probes)
+        if self._has_sieves and is_better:
+            sieves = self._sieves(probes, num_queries)
         return nearest_flat(
             parts,
             search.queries.astype(self.dtype, copy=False),
