@@ -316,15 +316,18 @@ def zone_bounds(
     validity: tuple[Bytes, int] | None,
     bounds: NDArray[np.int64],
 ) -> tuple[Bytes, Bytes, NDArray[np.uint32], NDArray[np.uint32]]: ...
-def tabulate_records(
-    message: Bytes, number: int, members: NDArray[np.int64], banned: list[str]
-) -> tuple[
-    NDArray[np.int64],
-    NDArray[np.int64],
-    list[NDArray[np.uint64]],
-    NDArray[np.uint8],
-    NDArray[np.int64],
-]: ...
+
+class RecordDescription:
+    def __new__(cls, number: int, members: NDArray[np.int64], banned: list[str]) -> Self: ...
+    def tabulate(
+        self, message: bytes
+    ) -> tuple[
+        NDArray[np.int64],
+        NDArray[np.int64],
+        list[NDArray[np.uint64]],
+        NDArray[np.uint8],
+        NDArray[np.int64],
+    ]: ...
 
 class NumberRows:
     def __new__(cls) -> Self: ...

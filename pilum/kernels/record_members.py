@@ -1,4 +1,4 @@
-"""Describe the members of records to `tabulate_records`.
+"""Describe the members of records to `RecordDescription`.
 
     member    scope ┃ number ┃ form ┃ uses ┃ flags ┃ group ┃ argument
 

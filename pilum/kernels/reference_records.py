@@ -1,4 +1,6 @@
-"""A naive version of `tabulate_records`: messages as lists of values, and one list per question.
+"""A naive version of `RecordDescription.tabulate`: one list per question.
+
+Messages are lists of values.
 
 Tests compare the kernel with it; no other module imports this one.
 """

@@ -97,7 +97,7 @@ def messages(draw: st.DrawFn) -> bytes:
 
 def tabulated(message: bytes, members: list[RecordMember] = MEMBERS) -> Any:
     rows = np.array(members, np.int64).reshape(len(members), 7)
-    return kernels.tabulate_records(np.frombuffer(message, np.uint8), NUMBER, rows, BANNED)
+    return kernels.RecordDescription(NUMBER, rows, BANNED).tabulate(message)
 
 
 def samples_of(records: list[Record]) -> list[int]:

@@ -104,7 +104,9 @@ _MEMBERS = np.array(
     ],
     np.int64,
 )
-_FRAGMENTS = _number(table_pb2.Manifest, "fragments")
+_DESCRIPTION = kernels.RecordDescription(
+    _number(table_pb2.Manifest, "fragments"), _MEMBERS, _BANNED
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,9 +136,8 @@ class FragmentSurvey:
     @classmethod
     def of(cls, data: bytes) -> Self:
         """Survey the message of a manifest; raise CorruptFileError if it is none."""
-        message = np.frombuffer(data, np.uint8)
         try:
-            found = kernels.tabulate_records(message, _FRAGMENTS, _MEMBERS, _BANNED)
+            found = _DESCRIPTION.tabulate(data)
         except CorruptFileError as error:
             raise CorruptFileError(f"not a Manifest: {error}") from None
         starts, ends, columns, traits, samples = found

@@ -76,7 +76,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::rabitq::{RabitqCodes, pack_sign_codes, rotate_vectors, unpack_sign_codes};
     #[pymodule_export]
-    use crate::records::tabulate_records;
+    use crate::records::RecordDescription;
     #[pymodule_export]
     use crate::vectors::{
         ProductCodebook, VectorSieve, cluster_sums, distances, encode_scalar_codes,
