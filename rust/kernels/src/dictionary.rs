@@ -1,14 +1,14 @@
 //! Strings by their index in a dictionary.
 
-use std::hint::black_box;
-
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 use crate::offsets::OffsetsIn;
 use crate::values::{Offsets, Values};
 
-/// Strings of up to this many bytes are copied as whole words.
+/// Strings of up to this many bytes are copied as whole words, if the dictionary has no longer one.
 const SHORT: usize = 16;
+/// The same for the short strings of other dictionaries.
+const MEDIUM: usize = 32;
 
 /// Looks up one string per index; nulls become empty and may hold any index.
 ///
@@ -20,54 +20,66 @@ pub fn strings(
     offsets: OffsetsIn<'_>,
     data: &[u8],
 ) -> Result<Values> {
-    let entries = entries(offsets, data)?;
     let rows = Rows { indices, validity };
-    let offset_bits = 8 * offsets.width();
-    match width {
-        1 => rows.look_up::<1>(&entries, data, offset_bits),
-        2 => rows.look_up::<2>(&entries, data, offset_bits),
-        4 => rows.look_up::<4>(&entries, data, offset_bits),
-        8 => rows.look_up::<8>(&entries, data, offset_bits),
-        _ => Err(Corrupt(format!("dictionary indices of {width} bytes"))),
-    }
+    let are_short = longest(offsets)? <= SHORT;
+    let look_up = match (width, are_short) {
+        (1, true) => Rows::look_up::<1, SHORT>,
+        (1, false) => Rows::look_up::<1, MEDIUM>,
+        (2, true) => Rows::look_up::<2, SHORT>,
+        (2, false) => Rows::look_up::<2, MEDIUM>,
+        (4, true) => Rows::look_up::<4, SHORT>,
+        (4, false) => Rows::look_up::<4, MEDIUM>,
+        (8, true) => Rows::look_up::<8, SHORT>,
+        (8, false) => Rows::look_up::<8, MEDIUM>,
+        _ => return Err(Corrupt(format!("dictionary indices of {width} bytes"))),
+    };
+    look_up(&rows, offsets, data)
+}
+
+/// Bytes of the longest string.
+fn longest(offsets: OffsetsIn<'_>) -> Result<usize> {
+    let length = |index| Ok(offsets.get(index + 1)?.saturating_sub(offsets.get(index)?));
+    (0..offsets.count()).try_fold(0, |most, index| Ok(length(index)?.max(most)))
 }
 
 /// A string of the dictionary; `block` begins with all of it if it is short.
 #[derive(Clone, Copy)]
-struct Entry {
-    block: [u8; SHORT],
+struct Entry<const S: usize> {
+    block: [u8; S],
     start: usize,
     length: usize,
 }
 
-const EMPTY: Entry = Entry {
-    block: [0; SHORT],
-    start: 0,
-    length: 0,
-};
+impl<const S: usize> Entry<S> {
+    const EMPTY: Self = Self {
+        block: [0; S],
+        start: 0,
+        length: 0,
+    };
+}
 
-fn entries(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Entry>> {
-    (0..offsets.count())
-        .map(|index| {
-            let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
-            let ordered = start <= end && end <= data.len();
-            ensure(
-                ordered,
-                "dictionary offset",
-                end,
-                format_args!("{start} to {}", data.len()),
-            )?;
-            let mut entry = Entry {
-                start,
-                length: end - start,
-                ..EMPTY
-            };
-            let string = part(data, start, end - start, "dictionary string")?;
-            let kept = entry.block.iter_mut().zip(string);
-            kept.for_each(|(to, from)| *to = *from);
-            Ok(entry)
-        })
-        .collect()
+/// The strings of the dictionary, after an empty one for null.
+fn entries<const S: usize>(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Entry<S>>> {
+    let strings = (0..offsets.count()).map(|index| {
+        let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
+        let ordered = start <= end && end <= data.len();
+        ensure(
+            ordered,
+            "dictionary offset",
+            end,
+            format_args!("{start} to {}", data.len()),
+        )?;
+        let mut entry = Entry {
+            start,
+            length: end - start,
+            ..Entry::EMPTY
+        };
+        let string = part(data, start, end - start, "dictionary string")?;
+        let kept = entry.block.iter_mut().zip(string);
+        kept.for_each(|(to, from)| *to = *from);
+        Ok(entry)
+    });
+    std::iter::once(Ok(Entry::EMPTY)).chain(strings).collect()
 }
 
 /// Indices of rows, of which those that are null have no meaning.
@@ -76,107 +88,153 @@ struct Rows<'a> {
     validity: Option<&'a [u8]>,
 }
 
+/// Rows that are looked up together.
+const BLOCK: usize = 1024;
+
 impl Rows<'_> {
     /// Looks up all rows; nothing but the result has the size of the rows.
-    fn look_up<const N: usize>(
+    fn look_up<const N: usize, const S: usize>(
         &self,
-        entries: &[Entry],
+        offsets: OffsetsIn<'_>,
         data: &[u8],
-        offset_bits: usize,
     ) -> Result<Values> {
-        let (words, _) = self.indices.as_chunks::<N>();
-        match self.validity {
-            None => copy(
-                words.iter().map(|word| entries.get(number(word))),
-                words.len(),
-                data,
-                offset_bits,
-            ),
-            Some(bitmap) => copy(
-                words.iter().enumerate().map(|(row, word)| {
-                    if bit(bitmap, row) {
-                        entries.get(number(word))
-                    } else {
-                        Some(&EMPTY)
-                    }
-                }),
-                words.len(),
-                data,
-                offset_bits,
-            ),
-        }
-        .map_err(|error| self.explained::<N>(entries.len(), error))
+        let entries = entries::<S>(offsets, data)?;
+        let mut total = 0usize;
+        self.each_block::<N>(entries.len(), |places| {
+            let lengths = places.iter().map(|&place| at(&entries, place));
+            let lengths = lengths.map(|entry| entry.map_or(0, |entry| entry.length)); // all exist
+            total = total.saturating_add(lengths.sum());
+            Ok(())
+        })?;
+        let mut strings = Filled::<S>::new(total)?;
+        let mut ends = Offsets::with_capacity(8 * offsets.width(), self.indices.len() / N)?;
+        let are_short = entries.iter().all(|entry| entry.length <= S);
+        self.each_block::<N>(entries.len(), |places| {
+            let of_block = places.iter().map(|&place| match at(&entries, place) {
+                Some(entry) if are_short => strings.push_short(entry),
+                Some(entry) => strings.push(entry, data),
+                None => strings.refuse(),
+            });
+            ends.extend(of_block, total)
+        })?;
+        Ok(Values::Variable {
+            offsets: ends,
+            data: strings.finish(total)?,
+        })
     }
 
-    /// Names the first index that the dictionary does not have, if there is one.
-    fn explained<const N: usize>(&self, count: usize, error: Corrupt) -> Corrupt {
+    /// Calls a function with the places of rows in the entries, block by block: 0 for null, the
+    /// index plus 1 for others.
+    fn each_block<const N: usize>(
+        &self,
+        num_entries: usize,
+        mut of_block: impl FnMut(&[u32]) -> Result<()>,
+    ) -> Result<()> {
         let (words, _) = self.indices.as_chunks::<N>();
-        let valid = |row: usize| self.validity.is_none_or(|bitmap| bit(bitmap, row));
-        let mut numbers = words.iter().map(number).enumerate();
-        match numbers.find(|&(row, index)| index >= count && valid(row)) {
-            None => error,
-            Some((_, index)) => Corrupt(format!(
-                "dictionary index {index}: the dictionary has {count} values"
-            )),
+        let mut places = [0; BLOCK];
+        for (number, words) in words.chunks(BLOCK).enumerate() {
+            let places = places.get_mut(..words.len()).ok_or_else(missing)?;
+            for (place, word) in places.iter_mut().zip(words) {
+                *place = after(word);
+            }
+            if let Some(bitmap) = self.validity {
+                for (row, place) in (number * BLOCK..).zip(places.iter_mut()) {
+                    *place &= u32::from(bit(bitmap, row)).wrapping_neg();
+                }
+            }
+            let most = places.iter().fold(0, |most, place| most.max(*place)) as usize;
+            if most >= num_entries {
+                let (index, count) = (most - 1, num_entries - 1);
+                return Err(Corrupt(format!(
+                    "dictionary index {index}: the dictionary has {count} values"
+                )));
+            }
+            of_block(places)?;
         }
+        Ok(())
     }
+}
+
+/// The number after an index; no dictionary has as many values as the greatest one.
+#[inline]
+fn after<const N: usize>(word: &[u8; N]) -> u32 {
+    let bytes = word.iter().rev();
+    let number = bytes.fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    u32::try_from(number).map_or(u32::MAX, |number| number.saturating_add(1))
 }
 
 #[inline]
-fn number<const N: usize>(word: &[u8; N]) -> usize {
-    let number = word
-        .iter()
-        .rev()
-        .fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-    usize::try_from(number).unwrap_or(usize::MAX) // no dictionary has as many values
+fn at<const S: usize>(entries: &[Entry<S>], place: u32) -> Option<&Entry<S>> {
+    entries.get(place as usize)
 }
 
-/// Copies the strings of rows; a row without an entry is an error.
-fn copy<'a>(
-    rows: impl Iterator<Item = Option<&'a Entry>> + Clone,
-    count: usize,
-    data: &[u8],
-    offset_bits: usize,
-) -> Result<Values> {
-    let mut total = 0usize;
-    let mut are_short = true;
-    for entry in rows.clone() {
-        let entry = entry.ok_or_else(missing)?;
-        total = entry.length.saturating_add(total);
-        are_short &= entry.length <= SHORT;
+/// Adjacent strings, of which those of up to S bytes are copied as whole words.
+struct Filled<const S: usize> {
+    bytes: Vec<u8>,
+    filled: usize,
+    fits: bool,
+}
+
+impl<const S: usize> Filled<S> {
+    /// Reserves room for some bytes: few rows may name a long string many times.
+    fn new(total: usize) -> Result<Self> {
+        let size = total.saturating_add(S);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| {
+            Corrupt(format!(
+                "strings of a dictionary, bytes: no room for {size}"
+            ))
+        })?;
+        bytes.resize(size, 0);
+        Ok(Self {
+            bytes,
+            filled: 0,
+            fits: true,
+        })
     }
-    ensure_room(total.saturating_add(SHORT))?;
-    let mut offsets = Offsets::with_capacity(offset_bits, count)?;
-    offsets.extend_lengths(rows.clone().flatten().map(|entry| entry.length), total)?;
-    let mut out = vec![0; total + SHORT];
-    let mut filled = 0;
-    for entry in rows.flatten() {
-        let to = out.get_mut(filled..).ok_or_else(missing)?;
-        if are_short || entry.length <= SHORT {
-            *to.first_chunk_mut().ok_or_else(missing)? = entry.block;
-        } else {
-            let from = part(data, entry.start, entry.length, "dictionary string")?;
-            to.get_mut(..entry.length)
-                .ok_or_else(missing)?
-                .copy_from_slice(from);
+
+    /// Notes that a string could not be appended.
+    #[cold]
+    fn refuse(&mut self) -> usize {
+        self.fits = false;
+        self.filled
+    }
+
+    /// Appends a short string, and bytes that the next one overwrites; returns where it ends.
+    #[inline(always)]
+    fn push_short(&mut self, entry: &Entry<S>) -> usize {
+        let slot = self.bytes.get_mut(self.filled..);
+        match slot.and_then(|free| free.first_chunk_mut()) {
+            Some(slot) => *slot = entry.block,
+            None => return self.refuse(),
         }
-        filled += entry.length;
+        self.filled += entry.length;
+        self.filled
     }
-    out.truncate(total);
-    Ok(Values::Variable { offsets, data: out })
-}
 
-/// Checks that memory for some bytes can be had: few rows may name a long string many times.
-fn ensure_room(bytes: usize) -> Result<()> {
-    let too_many = |_| {
-        Corrupt(format!(
-            "strings of a dictionary, bytes: no room for {bytes}"
-        ))
-    };
-    let mut room = Vec::<u8>::new();
-    let found = room.try_reserve_exact(bytes).map_err(too_many);
-    black_box(room); // the compiler would leave out memory that nobody uses
-    found
+    /// Appends a string; returns where it ends.
+    #[inline]
+    fn push(&mut self, entry: &Entry<S>, data: &[u8]) -> usize {
+        if entry.length <= S {
+            return self.push_short(entry);
+        }
+        let end = self.filled + entry.length;
+        let from = data.get(entry.start..entry.start + entry.length);
+        match self.bytes.get_mut(self.filled..end).zip(from) {
+            Some((slot, from)) => slot.copy_from_slice(from),
+            None => return self.refuse(),
+        }
+        self.filled = end;
+        end
+    }
+
+    /// The strings, which have `total` bytes.
+    fn finish(mut self, total: usize) -> Result<Vec<u8>> {
+        let is_filled = self.fits && self.filled == total;
+        ensure(is_filled, "dictionary strings, bytes", self.filled, total)?;
+        self.bytes.truncate(total);
+        Ok(self.bytes)
+    }
 }
 
 fn missing() -> Corrupt {
@@ -185,7 +243,7 @@ fn missing() -> Corrupt {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
+    #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -208,6 +266,50 @@ mod tests {
         assert_eq!(offsets, [0, 40, 42, 42, 42, 43]);
         assert_eq!(data, format!("{long}abc").as_bytes());
         assert!(strings(&indices, 4, None, OffsetsIn::Small(&[0, 1]), b"a").is_err());
+    }
+
+    #[test]
+    fn rows_of_several_blocks_of_every_width() {
+        for longest in [9, SHORT, SHORT + 1, MEDIUM, MEDIUM + 1] {
+            let words: Vec<String> = (0..5).map(|n| "xyzab"[..n].to_string()).collect();
+            let words = [words, vec!["w".repeat(longest)]].concat();
+            let mut ends = vec![0i64];
+            for word in &words {
+                ends.push(ends.last().unwrap() + i64::try_from(word.len()).unwrap());
+            }
+            for (width, rows) in [(1, 0), (2, BLOCK), (4, BLOCK + 1), (8, 2 * BLOCK + 77)] {
+                let row = |row: usize| {
+                    if row % 7 == 6 {
+                        200
+                    } else {
+                        row * row % words.len()
+                    }
+                };
+                let indices: Vec<u8> = (0..rows)
+                    .flat_map(|n| row(n).to_le_bytes().into_iter().take(width))
+                    .collect();
+                let mut valid = vec![0u8; rows.div_ceil(8)];
+                for row in (0..rows).filter(|row| row % 7 != 6) {
+                    valid[row / 8] |= 1 << (row % 8);
+                }
+                let (offsets, data) = (OffsetsIn::Large(&ends), words.concat());
+                let found = strings(&indices, width, Some(&valid), offsets, data.as_bytes());
+                let Values::Variable {
+                    offsets: Offsets::Large(found),
+                    data: bytes,
+                } = found.unwrap()
+                else {
+                    panic!()
+                };
+                let text = |n: usize| words.get(row(n)).map_or("", String::as_str);
+                assert_eq!(bytes, (0..rows).map(text).collect::<String>().as_bytes());
+                let lengths: Vec<i64> = found.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                let expected = (0..rows).map(|n| i64::try_from(text(n).len()).unwrap());
+                assert_eq!(lengths, expected.collect::<Vec<_>>());
+                let unknown = strings(&indices, width, None, offsets, data.as_bytes());
+                assert_eq!(unknown.is_err(), rows > 0);
+            }
+        }
     }
 
     #[test]

@@ -109,38 +109,8 @@ impl Offsets {
         Ok(offsets)
     }
 
-    /// Appends the ends of strings of these lengths, which have `total` bytes in all; the first
-    /// one starts at 0.
-    pub fn extend_lengths(
-        &mut self,
-        lengths: impl Iterator<Item = usize>,
-        total: usize,
-    ) -> Result<()> {
-        let mut end = 0usize;
-        match self {
-            Self::Small(offsets) => {
-                let fits = i32::try_from(total).is_ok();
-                ensure(
-                    fits,
-                    "bytes of strings with 32-bit offsets",
-                    total,
-                    "less than 2^31",
-                )?;
-                offsets.extend(lengths.map(|length| {
-                    end += length;
-                    i32::try_from(end).unwrap_or(i32::MAX) // rejected below if it is beyond `total`
-                }));
-            }
-            Self::Large(offsets) => offsets.extend(lengths.map(|length| {
-                end += length;
-                i64::try_from(end).unwrap_or(i64::MAX)
-            })),
-        }
-        ensure(end == total, "bytes of strings", end, total)
-    }
-
     /// Appends ends of strings; the caller rejects those after `most`, which has to fit.
-    fn extend(&mut self, ends: impl Iterator<Item = usize>, most: usize) -> Result<()> {
+    pub fn extend(&mut self, ends: impl Iterator<Item = usize>, most: usize) -> Result<()> {
         match self {
             Self::Small(offsets) => {
                 let fits = i32::try_from(most).is_ok();

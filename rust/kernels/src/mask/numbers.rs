@@ -7,7 +7,9 @@
 //! Booleans are unsigned numbers of one bit. A value is in the range from a to b if, as unsigned
 //! words that wrap around, v - a <= b - a: one subtraction and one comparison.
 
-use pulp::Arch;
+use std::marker::PhantomData;
+
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Corrupt, Result, ensure, part};
@@ -234,6 +236,18 @@ impl Tester {
         Ok(())
     }
 
+    /// Whether some values of whole bytes may be in the set; false if it is certain that none is.
+    pub fn may_hold(&self, data: &[u8]) -> bool {
+        match self {
+            Self::Bits { .. } => true,
+            Self::Words8(tester) => tester.may_hold::<1>(data),
+            Self::Words16(tester) => tester.may_hold::<2>(data),
+            Self::Words32(tester) => tester.may_hold::<4>(data),
+            Self::Words64(tester) => tester.may_hold::<8>(data),
+            Self::Words128(tester) => tester.may_hold::<16>(data),
+        }
+    }
+
     /// Appends the bits of `count` booleans from bit `start`.
     pub fn of_bitmap(
         &self,
@@ -268,17 +282,21 @@ impl Tester {
 /// An unsigned word with as many bits as the values.
 pub trait Word: Copy + Ord + TryFrom<u128> {
     const BITS: u32;
+    const MAX: Self;
     fn read(bytes: &[u8]) -> Self;
     /// The ordinal of a float.
     fn float_ordinal(self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn index(self) -> usize;
+    /// The same word, or one beyond every small table.
+    fn low(self) -> u32;
 }
 
 macro_rules! word {
     ($word:ty) => {
         impl Word for $word {
             const BITS: u32 = <$word>::BITS;
+            const MAX: Self = <$word>::MAX;
 
             #[inline(always)]
             fn read(bytes: &[u8]) -> Self {
@@ -303,6 +321,11 @@ macro_rules! word {
             fn index(self) -> usize {
                 usize::try_from(self).unwrap_or(usize::MAX) // beyond every table
             }
+
+            #[inline(always)]
+            fn low(self) -> u32 {
+                u32::try_from(self).unwrap_or(u32::MAX) // beyond every table
+            }
         }
     };
 }
@@ -319,6 +342,9 @@ const FEW: usize = 8;
 /// Ordinals that one table of bits covers.
 const TABLE: u128 = 1 << 16;
 
+/// Ordinals that a table covers whose words are all looked at, many values at a time.
+const SMALL_TABLE: u128 = 128;
+
 /// A test of words.
 #[derive(Debug)]
 pub struct WordTester<W> {
@@ -334,8 +360,10 @@ pub struct WordTester<W> {
 enum Search<W> {
     /// What to add to a word, and the greatest result that is in the range.
     Few(Vec<(W, W)>),
-    /// What to add to a word, and a bit per result.
-    Table(W, Vec<u64>),
+    /// What to add to a word, and a bit per result; there are few words.
+    Small(W, Vec<u32>),
+    /// The same with many words.
+    Table(W, Vec<u32>),
     /// First and last ordinal of each range.
     Sorted(Vec<(W, W)>),
 }
@@ -365,7 +393,12 @@ impl<W: Word> WordTester<W> {
             Search::Few(ranges.iter().map(pair).collect::<Result<_>>()?)
         } else if spread < TABLE {
             let base = ranges.first().map_or(0, |(first, _)| *first);
-            Search::Table(addend(base)?, table(ranges, base))
+            let (addend, words) = (addend(base)?, table(ranges, base));
+            if spread < SMALL_TABLE {
+                Search::Small(addend, words)
+            } else {
+                Search::Table(addend, words)
+            }
         } else {
             let pair = |&(first, last): &_| Ok((word(first)?, word(last)?));
             Search::Sorted(ranges.iter().map(pair).collect::<Result<_>>()?)
@@ -381,15 +414,20 @@ impl<W: Word> WordTester<W> {
     fn of_values<const N: usize>(&self, data: &[u8], out: &mut BitmapBuilder) {
         let (values, _) = data.as_chunks::<N>();
         match (&self.ranges, self.is_float) {
-            (Search::Few(ranges), false) => each(values, self.inverted, out, ranges, |v| v),
-            (Search::Few(ranges), true) => {
-                each(values, self.inverted, out, ranges, Word::float_ordinal);
+            (Search::Few(ranges), false) => {
+                each(values, self.inverted, out, Ranges(ranges, |v| v));
             }
-            (Search::Table(base, table), _) => {
+            (Search::Few(ranges), true) => {
+                each(values, self.inverted, out, Ranges(ranges, W::float_ordinal));
+            }
+            (Search::Small(base, words), false) => {
+                each(values, self.inverted, out, Words(*base, words));
+            }
+            (Search::Small(base, table) | Search::Table(base, table), _) => {
                 let is_in = |value: &[u8; N]| {
                     let place = self.ordered(value).plus(*base).index();
-                    let word = table.get(place / 64).copied();
-                    word.is_some_and(|word| word >> (place % 64) & 1 == 1)
+                    let word = table.get(place / 32).copied();
+                    word.is_some_and(|word| word >> (place % 32) & 1 == 1)
                 };
                 slowly(values, self.inverted, out, is_in);
             }
@@ -403,6 +441,23 @@ impl<W: Word> WordTester<W> {
                 };
                 slowly(values, self.inverted, out, is_in);
             }
+        }
+    }
+
+    /// Whether some values may be in the set; false if it is certain that none is.
+    fn may_hold<const N: usize>(&self, data: &[u8]) -> bool {
+        let (values, _) = data.as_chunks::<N>();
+        match &self.ranges {
+            Search::Few(ranges) if !self.is_float && !self.inverted => {
+                ranges.iter().any(|&(addend, span)| {
+                    Arch::new().dispatch(Any {
+                        values,
+                        addend,
+                        span,
+                    })
+                })
+            }
+            _ => true,
         }
     }
 
@@ -422,7 +477,7 @@ fn word<W: Word>(value: u128) -> Result<W> {
 }
 
 /// A bit per ordinal from `base` on.
-fn table(ranges: &[(u128, u128)], base: u128) -> Vec<u64> {
+fn table(ranges: &[(u128, u128)], base: u128) -> Vec<u32> {
     let mut bits = BitmapBuilder::default();
     for &(first, last) in ranges {
         let place = |ordinal: u128| usize::try_from(ordinal - base).unwrap_or(usize::MAX);
@@ -430,52 +485,131 @@ fn table(ranges: &[(u128, u128)], base: u128) -> Vec<u64> {
         bits.extend_constant(true, place(last) + 1 - place(first));
     }
     let mut bytes = bits.finish();
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    let (words, _) = bytes.as_chunks::<8>();
-    words.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let (words, _) = bytes.as_chunks::<4>();
+    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// Appends a bit per value: whether one of the ranges contains it.
+/// A test of 64 values at a time.
+trait Block<W: Word>: Copy {
+    /// Sets the flag of each value that is in the set; the flags are 0.
+    fn flag<const N: usize>(self, values: &[[u8; N]; 64], flags: &mut [u8; 64]);
+}
+
+/// What to add to an ordinal, and the greatest result that is in the range; and what turns a word
+/// into an ordinal.
+#[derive(Clone, Copy)]
+struct Ranges<'a, W, F>(&'a [(W, W)], F);
+
+impl<W: Word, F: Fn(W) -> W + Copy> Block<W> for Ranges<'_, W, F> {
+    #[inline(always)]
+    fn flag<const N: usize>(self, values: &[[u8; N]; 64], flags: &mut [u8; 64]) {
+        let Self(ranges, ordered) = self;
+        for &(addend, span) in ranges {
+            for (flag, value) in flags.iter_mut().zip(values) {
+                *flag |= u8::from(ordered(W::read(value)).plus(addend) <= span);
+            }
+        }
+    }
+}
+
+/// What to add to a word, and a bit per result.
+#[derive(Clone, Copy)]
+struct Words<'a, W>(W, &'a [u32]);
+
+impl<W: Word> Block<W> for Words<'_, W> {
+    #[inline(always)]
+    fn flag<const N: usize>(self, values: &[[u8; N]; 64], flags: &mut [u8; 64]) {
+        let Self(base, words) = self;
+        let mut places = [0u32; 64];
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = W::read(value).plus(base).low();
+        }
+        let mut found = [0u32; 64];
+        for (first, &word) in (0u32..).step_by(32).zip(words) {
+            for (slot, place) in found.iter_mut().zip(&places) {
+                *slot |= word.checked_shr(place.wrapping_sub(first)).unwrap_or(0);
+            }
+        }
+        for (flag, found) in flags.iter_mut().zip(&found) {
+            *flag = u8::from(found & 1 == 1);
+        }
+    }
+}
+
+/// Appends a bit per value: whether it is in the set.
 fn each<W: Word, const N: usize>(
     values: &[[u8; N]],
     inverted: bool,
     out: &mut BitmapBuilder,
-    ranges: &[(W, W)],
-    ordered: impl Fn(W) -> W + Copy,
+    test: impl Block<W>,
 ) {
     let flip = if inverted { u64::MAX } else { 0 };
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let (blocks, rest) = values.as_chunks::<64>();
-            for block in blocks {
-                out.push_word(block_bits(block, ranges, ordered) ^ flip, 64);
-            }
-            if !rest.is_empty() {
-                let mut block = [[0; N]; 64];
-                for (slot, value) in block.iter_mut().zip(rest) {
-                    *slot = *value;
-                }
-                let bits = block_bits(&block, ranges, ordered) ^ flip;
-                out.push_word(bits & (u64::MAX >> (64 - rest.len())), rest.len());
-            }
-        },
-    );
+    Arch::new().dispatch(Each {
+        values,
+        flip,
+        out,
+        test,
+        word: PhantomData,
+    });
 }
 
-#[inline(always)]
-fn block_bits<W: Word, const N: usize>(
-    block: &[[u8; N]; 64],
-    ranges: &[(W, W)],
-    ordered: impl Fn(W) -> W + Copy,
-) -> u64 {
-    let mut flags = [0u8; 64];
-    for &(addend, span) in ranges {
-        for (flag, value) in flags.iter_mut().zip(block) {
-            *flag |= u8::from(ordered(W::read(value)).plus(addend) <= span);
+/// The loop of `each`. A closure that is called more than once would be compiled for the oldest
+/// processor only.
+struct Each<'a, W, B, const N: usize> {
+    values: &'a [[u8; N]],
+    flip: u64,
+    out: &'a mut BitmapBuilder,
+    test: B,
+    word: PhantomData<W>,
+}
+
+impl<W: Word, B: Block<W>, const N: usize> WithSimd for Each<'_, W, B, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let (blocks, rest) = self.values.as_chunks::<64>();
+        for block in blocks {
+            let mut flags = [0; 64];
+            self.test.flag(block, &mut flags);
+            self.out.push_word(gathered(&flags) ^ self.flip, 64);
+        }
+        if !rest.is_empty() {
+            let (mut block, mut flags) = ([[0; N]; 64], [0; 64]);
+            for (slot, value) in block.iter_mut().zip(rest) {
+                *slot = *value;
+            }
+            self.test.flag(&block, &mut flags);
+            let bits = (gathered(&flags) ^ self.flip) & (u64::MAX >> (64 - rest.len()));
+            self.out.push_word(bits, rest.len());
         }
     }
-    gathered(&flags)
+}
+
+/// Whether any value is in a range, given what to add to it and the greatest result within.
+struct Any<'a, W, const N: usize> {
+    values: &'a [[u8; N]],
+    addend: W,
+    span: W,
+}
+
+impl<W: Word, const N: usize> WithSimd for Any<'_, W, N> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> bool {
+        let moved = |value: &[u8; N]| W::read(value).plus(self.addend);
+        let (blocks, rest) = self.values.as_chunks::<64>();
+        let mut least = [W::MAX; 64];
+        for block in blocks {
+            for (slot, value) in least.iter_mut().zip(block) {
+                *slot = moved(value).min(*slot);
+            }
+        }
+        let mut all = least.into_iter().chain(rest.iter().map(moved));
+        all.any(|value| value <= self.span)
+    }
 }
 
 /// The lowest bit of each byte.
@@ -503,5 +637,44 @@ fn slowly<const N: usize>(
             bits |= u64::from(is_in(value) != inverted) << place;
         }
         out.push_word(bits, block.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bitmap::bit;
+
+    /// Sets of which some are searched by ranges, some by small and some by large tables.
+    #[test]
+    fn values_are_in_the_set_however_it_is_searched() -> Result<()> {
+        for (order, step, count) in [
+            (Order::Unsigned, 3, 5),
+            (Order::Unsigned, 3, 40),
+            (Order::Signed, 2, 60),
+            (Order::Unsigned, 2, 200),
+            (Order::Signed, 100_003, 60),
+            (Order::Float, 3, 40),
+        ] {
+            let some: Vec<u128> = (0..count).map(|n| 7 + n * step).collect();
+            for set in [
+                Numbers::among(order, 32, some.iter().copied())?,
+                Numbers::among(order, 32, some.iter().copied())?.not(),
+            ] {
+                let values: Vec<u32> = (0..1000).chain([u32::MAX, 1 << 31, 100_010]).collect();
+                let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                let (tester, mut bits) = (set.tester()?, BitmapBuilder::default());
+                tester.of_values(&data, &mut bits)?;
+                let bits = bits.finish();
+                let mut is_any = false;
+                for (row, &value) in values.iter().enumerate() {
+                    let expected = set.holds(order.ordinal(u128::from(value), 32));
+                    assert_eq!(bit(&bits, row), expected, "{value} of {order:?}, {step}");
+                    is_any |= expected;
+                }
+                assert!(tester.may_hold(&data) || !is_any);
+            }
+        }
+        Ok(())
     }
 }

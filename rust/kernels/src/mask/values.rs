@@ -90,15 +90,26 @@ fn coded(plan: &Plan) -> Option<&SymbolTable> {
 pub struct Found {
     /// Whether they are in the set.
     pub values: BitmapBuilder,
-    /// Whether they are indices beyond the dictionary; empty if they are none.
+    /// Whether they are indices beyond the dictionary; those after the last bit are not.
     pub beyond: BitmapBuilder,
+}
+
+impl Found {
+    /// The bits of indices beyond the dictionary, one for each value so far.
+    fn beyond(&mut self) -> &mut BitmapBuilder {
+        let missing = self.values.len().saturating_sub(self.beyond.len());
+        self.beyond.extend_constant(false, missing);
+        &mut self.beyond
+    }
 }
 
 impl NumberTest {
     /// Appends the bits of values of whole bytes.
     fn of_values(&self, data: &[u8], out: &mut Found) -> Result<()> {
-        if let Some((_, tester)) = &self.beyond {
-            tester.of_values(data, &mut out.beyond)?;
+        if let Some((_, tester)) = &self.beyond
+            && tester.may_hold(data)
+        {
+            tester.of_values(data, out.beyond())?;
         }
         self.tester.of_values(data, &mut out.values)
     }
@@ -111,10 +122,10 @@ impl NumberTest {
             None => Some(false),
         };
         if let (Some(is_in), Some(is_beyond)) = (is_in, is_beyond) {
-            out.values.extend_constant(is_in, count);
-            if self.beyond.is_some() {
-                out.beyond.extend_constant(is_beyond, count);
+            if is_beyond {
+                out.beyond().extend_constant(true, count);
             }
+            out.values.extend_constant(is_in, count);
             return true;
         }
         false
@@ -257,10 +268,10 @@ fn of_runs(chunk: &Chunk<'_>, width: usize, test: &NumberTest, out: &mut Found) 
     rle::check(items, lengths, width, chunk.count)?;
     let mut runs = Found::default();
     test.of_values(items, &mut runs)?;
-    repeat(runs.values, lengths, chunk.count, &mut out.values);
-    if test.beyond.is_some() {
-        repeat(runs.beyond, lengths, chunk.count, &mut out.beyond);
+    if !runs.beyond.is_empty() {
+        repeat(runs.beyond, lengths, chunk.count, out.beyond());
     }
+    repeat(runs.values, lengths, chunk.count, &mut out.values);
     Ok(())
 }
 
@@ -346,6 +357,29 @@ fn of_texts(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn indices_beyond_the_dictionary_are_found_where_they_are() -> Result<()> {
+        let numbers = Numbers::within(Order::Unsigned, 8, None, Some(9))?;
+        let condition = Condition::new(Test::Numbers(numbers)).of_indices(&[0b101], 3)?;
+        let Prepared::Numbers(test) = Prepared::new(&condition, &Plan::Flat { bits: 8 })? else {
+            return Err(Corrupt("other values are tested".into()));
+        };
+        let mut found = Found::default();
+        test.of_values(&[0, 1, 2].repeat(33), &mut found)?;
+        assert!(found.beyond.is_empty());
+        test.of_values(&[2, 3, 255], &mut found)?;
+        let bits = |bits: BitmapBuilder| {
+            let (count, bits) = (bits.len(), bits.finish());
+            (0..count)
+                .filter(|row| bit(&bits, *row))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(bits(found.beyond), [100, 101]);
+        let expected = (0..99).filter(|row| row % 3 != 1).chain([99]);
+        assert_eq!(bits(found.values), expected.collect::<Vec<_>>());
+        Ok(())
+    }
 
     #[test]
     fn indices_of_a_dictionary_have_whole_bytes() -> Result<()> {
