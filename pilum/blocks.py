@@ -36,6 +36,7 @@ __all__ = [
     "list_items",
     "truths",
     "validity_mask",
+    "value_bytes",
 ]
 
 
@@ -288,3 +289,14 @@ def _lists(array: pa.Array) -> ListBlock:
             f"files of this version cannot store values of type {array.type}"
         )
     return ListBlock(tuple(dimensions), tuple(validity), block.data, block.bits, len(array))
+
+
+def value_bytes(block: FixedBlock | BitBlock | StringBlock, index: int) -> bytes:
+    """Return the bytes of one value; a bit is one byte."""
+    if isinstance(block, BitBlock):
+        place, bit = divmod(block.first + index, 8)
+        return bytes([block.data[place] >> bit & 1])
+    if isinstance(block, FixedBlock):
+        width = block.bits // 8
+        return block.data[index * width : (index + 1) * width].tobytes()
+    return block.data[block.offsets[index] : block.offsets[index + 1]].tobytes()

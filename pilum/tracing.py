@@ -25,10 +25,10 @@ from pilum.version import __version__
 
 __all__ = [
     "DATASET_EVENTS",
+    "RECEIVERS",
     "TraceEvent",
     "capture_trace_events",
     "emit",
-    "is_traced",
     "shutdown_tracing",
     "trace_to_chrome",
 ]
@@ -52,12 +52,8 @@ DATASET_EVENTS = "lance::dataset_events"
 
 _log = logging.getLogger(__name__)
 
-_callbacks: list[Callable[[TraceEvent], None]] = []
-
-
-def is_traced() -> bool:
-    """Return whether anything receives events."""
-    return bool(_callbacks)
+RECEIVERS: list[Callable[[TraceEvent], None]] = []
+"""The functions that were given to `capture_trace_events`; without any, no event is made."""
 
 
 def emit(target: str, **args: object) -> None:
@@ -65,12 +61,12 @@ def emit(target: str, **args: object) -> None:
 
     Their errors are logged: what an event reports, such as a commit, has happened already.
     """
-    if not _callbacks:
+    if not RECEIVERS:
         return
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     texts = {key: str(value) for key, value in args.items()}
     event = TraceEvent(target, {**texts, "timestamp": now, "client_version": __version__})
-    for callback in tuple(_callbacks):
+    for callback in tuple(RECEIVERS):
         try:
             callback(event)
         except Exception:
@@ -79,12 +75,12 @@ def emit(target: str, **args: object) -> None:
 
 def capture_trace_events(callback: Callable[[TraceEvent], None]) -> None:
     """Call a function with each event from now on, until `shutdown_tracing`."""
-    _callbacks.append(callback)
+    RECEIVERS.append(callback)
 
 
 def shutdown_tracing() -> None:
     """Pass no more events to functions and files; finish the files."""
-    _callbacks.clear()
+    RECEIVERS.clear()
     while _files:
         _files.pop().close()
 

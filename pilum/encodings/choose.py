@@ -22,12 +22,24 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
+from pilum.blocks import (
+    BitBlock,
+    FixedBlock,
+    ListBlock,
+    StringBlock,
+    ValueBlock,
+    block_of,
+    value_bytes,
+)
 from pilum.encodings.base import Candidate, EncodedPage
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.structural.constant import encode_constant, scalar_of
+from pilum.encodings.structural.constant import (
+    FEWEST_SLOTS_OF_A_SCALAR,
+    encode_constant,
+    scalar_of,
+)
 from pilum.encodings.structural.full_zip import encode_full_zip
 from pilum.encodings.structural.mini_block_writer import (
     encode_mini_block,
@@ -102,13 +114,22 @@ def encode_pages(
         return [_mini_block(dictionary_choice(leaf, version, options), rows)]
     block = block_of(leaf)
     rows = _Rows(levels, num_rows, version, options, block.raw_bytes)
-    if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
+    is_likely = version.has_scalar_pages and _may_be_one_value(block, levels)
+    if is_likely and (scalar := scalar_of(leaf, block, levels)):
         page = encode_constant(levels, num_rows, version, scalar)
         return [page.chosen_from((Candidate("one value for all"),), rows.raw_bytes)]
     if too_many_levels:
         why = Candidate("mini-block", None, "a row has too many lists without items")
         return [_full_zip(block, rows, why)]
     return [_encode(leaf, block, rows)]
+
+
+def _may_be_one_value(block: ValueBlock, levels: Levels) -> bool:
+    """Return whether all values may be equal; the first and the last one rule out most pages."""
+    if isinstance(block, ListBlock) or block.num_values < FEWEST_SLOTS_OF_A_SCALAR:
+        return False
+    last = block.num_values - 1
+    return levels.max_def > 0 or value_bytes(block, 0) == value_bytes(block, last)
 
 
 def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:

@@ -40,6 +40,7 @@ from pilum.blocks import (
     ValueBlock,
     block_of,
     integers,
+    value_bytes,
 )
 from pilum.encodings.base import (
     Children,
@@ -283,7 +284,7 @@ _SAMPLE = 64
 
 def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
     """Return the value of all valid slots, if they are equal, bit for bit."""
-    if isinstance(block, ListBlock) or block.num_values < FEWEST_SLOTS_OF_A_SCALAR:
+    if isinstance(block, ListBlock):
         return None
     # A few values rule out most pages, so that only likely ones are compared as a whole.
     head: Sequence[int] = range(min(block.num_values, _SAMPLE))
@@ -316,19 +317,9 @@ def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:
 
 def _may_be_same(block: FixedBlock | BitBlock | StringBlock, some: Sequence[int]) -> bool:
     """Return whether some sampled values are equal, if there are any."""
-    values = (_bytes_of(block, index) for index in some)
+    values = (value_bytes(block, index) for index in some)
     first = next(values, b"")
     return all(value == first for value in values)
-
-
-def _bytes_of(block: FixedBlock | BitBlock | StringBlock, index: int) -> bytes:
-    if isinstance(block, BitBlock):
-        place, bit = divmod(block.first + index, 8)
-        return bytes([block.data[place] >> bit & 1])
-    if isinstance(block, FixedBlock):
-        width = block.bits // 8
-        return block.data[index * width : (index + 1) * width].tobytes()
-    return block.data[block.offsets[index] : block.offsets[index + 1]].tobytes()
 
 
 def _all_same(values: pa.Array) -> bool:

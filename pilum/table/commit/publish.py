@@ -86,7 +86,7 @@ from pilum.table.versions.commit_handler import (
 )
 from pilum.table.versions.history import load_version, newest_sound, no_table
 from pilum.table.write.sidecars import discard_file
-from pilum.tracing import DATASET_EVENTS, emit, is_traced
+from pilum.tracing import DATASET_EVENTS, RECEIVERS, emit
 
 __all__ = ["NOT_COMMITTED", "Backoff", "commit", "commit_detached"]
 
@@ -168,7 +168,7 @@ def _reported(
     store: Store, transaction: Transaction, manifest: Manifest, *, is_detached: bool = False
 ) -> Manifest:
     """Report the commit to those that trace events, and return its manifest."""
-    if is_traced():
+    if RECEIVERS:
         emit(
             DATASET_EVENTS,
             event="committed",

@@ -29,7 +29,7 @@ from pilum.table.read.mem_wal import warn_of_generations
 from pilum.table.read.session import DEFAULT_SESSION, Session
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line, load_version, newest_sound, no_table
-from pilum.tracing import DATASET_EVENTS, emit, is_traced
+from pilum.tracing import DATASET_EVENTS, RECEIVERS, emit
 
 if TYPE_CHECKING:
     from pilum.expressions.binding import Scope
@@ -165,7 +165,7 @@ class Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
         warn_of_generations(store, manifest)
         session = session or DEFAULT_SESSION
-        if is_traced():
+        if RECEIVERS:
             report = {"event": "loading", "uri": store.uri, "version": manifest.version}
             emit(DATASET_EVENTS, status="success", **report)
         return cls(store, with_counted_rows(store, manifest, session), session)
