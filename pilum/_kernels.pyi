@@ -309,6 +309,9 @@ def sort_pairs(
 def equal_pairs(
     wanted: NDArray[Any], keys: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def equal_rows(
+    wanted: NDArray[Any], pages: list[tuple[NDArray[Any], NDArray[np.uint64], int, int]]
+) -> NDArray[np.uint64]: ...
 def zone_bounds(
     data: Bytes,
     width: int,

@@ -17,6 +17,7 @@ from pilum.errors import CorruptFileError
 from pilum.index.row_maps import pack_rows
 from pilum.kernels import (
     equal_pairs,
+    equal_rows,
     pack_row_maps,
     places_of_strings,
     sort_pairs,
@@ -76,6 +77,43 @@ def test_pairs_of_two_types() -> None:
     """Keys of two types are refused."""
     with pytest.raises(ValueError, match="two types"):
         equal_pairs(np.zeros(1, np.int64), np.zeros(1, np.uint64))
+
+
+@given(
+    st.lists(st.tuples(_ASCENDING, _ASCENDING), max_size=4),
+    st.sampled_from([np.int32, np.uint32, np.int64, np.uint64]),
+)
+def test_equal_rows(pages: list[tuple[list[int], list[int]]], kind: Any) -> None:
+    """The references of equal keys, page by page; each page has a part of the wanted keys."""
+    wanted = np.array([one for _, part in pages for one in part], kind)
+    sought, expected, first = [], [], 0
+    for number, (keys, part) in enumerate(pages):
+        references = np.arange(len(keys), dtype=np.uint64) + np.uint64(100 * number)
+        sought.append((np.array(keys, kind), references, first, first + len(part)))
+        first += len(part)
+        expected += [
+            100 * number + place for one in part for place, key in enumerate(keys) if key == one
+        ]
+    assert equal_rows(wanted, sought).tolist() == expected
+
+
+def test_rows_of_few_keys_of_a_long_page() -> None:
+    """They are searched by halving."""
+    keys, references = np.arange(5000) // 2, np.arange(5000, dtype=np.uint64)
+    found = equal_rows(np.array([7, 1500, 9999]), [(keys, references, 0, 3)])
+    assert found.tolist() == [14, 15, 3000, 3001]
+
+
+def test_rows_of_pages_that_contradict_each_other() -> None:
+    """Keys of two types, references of other keys and parts beyond the end are refused."""
+    keys, references = np.zeros(2, np.int64), np.zeros(2, np.uint64)
+    for page, problem in (
+        ((keys.astype(np.uint64), references, 0, 1), "two types"),
+        ((keys, references[:1], 0, 1), "references of keys"),
+        ((keys, references, 1, 3), "part of the keys"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            equal_rows(keys, [page])
 
 
 @given(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -36,7 +36,7 @@ from pilum.index.scalar.keys import (
 )
 from pilum.index.scalar.shown import shown
 from pilum.index.scalar.sorting import Block
-from pilum.kernels import equal_pairs
+from pilum.kernels import equal_pairs, equal_rows
 
 __all__ = ["BTreeIndex"]
 
@@ -54,7 +54,7 @@ _GUESSED_KEYS = 64
 """Number of different values that a page is taken to have before one was read."""
 
 _PAIRED = ("<i8", "<u8", "<i4", "<u4")
-"""The keys that a kernel pairs."""
+"""The keys that kernels search."""
 
 _NO_REFERENCES = np.empty(0, dtype=np.uint64)
 
@@ -290,6 +290,13 @@ class BTreeIndex(Index):
             pages = self._lookup.pages[int(first[0]) : int(stop[0])]
             own = self._load(pages) if len(pages) <= _PAGES_AT_ONCE else self._pages(pages)
             parts = [page.between(key, key, "left", "right") for page in own]
+        elif isinstance(keys, np.ndarray) and keys.dtype.str in _PAIRED:
+            found, parts = self._pages_with(first, stop), []
+            while group := list(islice(found, _PAGES_AT_ONCE)):
+                sought = [
+                    (np.asarray(page.keys), page.references, low, high) for low, high, page in group
+                ]
+                parts.append(equal_rows(keys, sought))
         else:
             parts = [
                 page.equal_to(keys[low:high]) for low, high, page in self._pages_with(first, stop)

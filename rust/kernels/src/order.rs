@@ -102,8 +102,41 @@ pub fn equal_pairs<T: Ord + Copy>(wanted: &[T], keys: &[T]) -> Result<(Vec<i64>,
     Ok((places, found))
 }
 
+/// Ascending keys, their references, and the ascending keys that are searched for among them.
+pub type Sought<'a, T> = (&'a [T], &'a [u64], &'a [T]);
+
+/// The references of the keys of some pages that equal one of those that are searched for.
+pub fn equal_rows<T: Ord>(pages: &[Sought<'_, T>]) -> Result<Vec<u64>> {
+    let mut found = Vec::with_capacity(pages.len());
+    for &(keys, references, wanted) in pages {
+        ensure(
+            keys.len() == references.len(),
+            "references of keys",
+            references.len(),
+            keys.len(),
+        )?;
+        let is_near = keys.len() / wanted.len().max(1) < NEAR_KEYS;
+        let mut start = 0;
+        for one in wanted {
+            let left = rest(keys, start, "keys")?;
+            let first = if is_near {
+                first_not_less(left, one)?
+            } else {
+                left.partition_point(|key| key < one)
+            };
+            let equal = rest(left, first, "keys")?;
+            let count = equal.iter().take_while(|key| *key == one).count();
+            found.extend_from_slice(part(references, start + first, count, "references")?);
+            start += first;
+        }
+    }
+    Ok(found)
+}
+
 /// Keys that are skipped together: two lines of a cache, which it fetches ahead.
 const STRIDE: usize = 16;
+/// Keys between two wanted ones that are skipped rather than halved: halving waits for each load.
+const NEAR_KEYS: usize = 512;
 /// So many strides are tried before the steps grow.
 const MAX_STRIDES: usize = 64;
 
@@ -241,6 +274,17 @@ mod tests {
         let keys: Vec<u32> = (0..100).collect();
         let found = equal_pairs(&[0, 1, 50, 99, 100], &keys);
         assert_eq!(found, Ok((vec![0, 1, 2, 3], vec![0, 1, 50, 99])));
+    }
+
+    #[test]
+    fn rows_of_equal_keys() {
+        let pages = [
+            (&[1, 1, 3, 4][..], &[10, 11, 12, 13][..], &[1, 2, 4][..]),
+            (&[], &[], &[4]),
+            (&[4, 5], &[14, 15], &[4, 4]),
+        ];
+        assert_eq!(equal_rows(&pages), Ok(vec![10, 11, 13, 14, 14]));
+        assert!(equal_rows(&[(&[1_u32][..], &[][..], &[1][..])]).is_err());
     }
 
     #[test]

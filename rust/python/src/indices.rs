@@ -337,6 +337,41 @@ pub fn equal_pairs<'py>(
     Ok((places.into_pyarray(py), found.into_pyarray(py)))
 }
 
+/// A page: its ascending keys, the reference of each, and the part of the wanted keys to look up.
+type SoughtPage<'py> = (Integers<'py>, PyReadonlyArray1<'py, u64>, usize, usize);
+
+/// The references of the keys of pages that equal one of some ascending keys of the same type.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn equal_rows<'py>(
+    py: Python<'py>,
+    wanted: Integers<'py>,
+    pages: Vec<SoughtPage<'py>>,
+) -> PyResult<Made<'py, u64>> {
+    macro_rules! search {
+        ($kind:ident, $wanted:expr) => {{
+            let wanted = slice($wanted)?;
+            let mut sought = Vec::with_capacity(pages.len());
+            for (keys, references, first, end) in &pages {
+                let Integers::$kind(keys) = keys else {
+                    return Err(PyValueError::new_err("keys of two types"));
+                };
+                let part = wanted.get(*first..*end);
+                let part = part.ok_or_else(|| PyValueError::new_err("a part of the keys"))?;
+                sought.push((slice(keys)?, slice(references)?, part));
+            }
+            py.detach(|| order::equal_rows(&sought))
+        }};
+    }
+    let made = match &wanted {
+        Integers::Int64(wanted) => search!(Int64, wanted),
+        Integers::UInt64(wanted) => search!(UInt64, wanted),
+        Integers::Int32(wanted) => search!(Int32, wanted),
+        Integers::UInt32(wanted) => search!(UInt32, wanted),
+    };
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
 /// The bytes of the least and the greatest value of each zone, and the numbers of nulls and NaNs.
 ///
 /// Values are integers, `signed` or not, or floats if `signed` is None.

@@ -49,7 +49,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::indices::{
         NumberRows, StringRows, TrigramPostings, bloom_filters, bloom_matches, equal_pairs,
-        hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of, pack_row_maps,
+        equal_rows, hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of, pack_row_maps,
         pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
         unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets, zone_bounds,
     };
