@@ -51,6 +51,7 @@ def has_zones(field: Field) -> bool:
         pt.is_boolean(kind)
         or pt.is_integer(kind)
         or pt.is_floating(kind)
+        or pt.is_decimal128(kind)
         or (pt.is_temporal(kind) and not pt.is_interval(kind))
     )
 

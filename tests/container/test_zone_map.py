@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.float32(): FLOATS,
     pa.float64(): FLOATS,
     pa.bool_(): [False, True],
+    pa.decimal128(38, 2): [Decimal(one) for one in ("-9e35", "-0.01", "0", "9.99", "9e35")],
     pa.date32(): [-1, 0, 20_000],
     pa.date64(): [-86_400_000, 0],
     pa.timestamp("us", "UTC"): [-1, 0, 2**40],

@@ -18,6 +18,7 @@ from pilum.kernels import zone_bounds
 _KINDS = [
     *(pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.int64()),
     *(pa.float16(), pa.float32(), pa.float64()),
+    pa.decimal128(10, 2),
 ]
 
 

@@ -187,6 +187,26 @@ pub fn bit(bitmap: &[u8], index: usize) -> bool {
         .is_some_and(|byte| byte >> (index % 8) & 1 == 1)
 }
 
+/// The 64 bits of `bitmap` from bit `first` on; bits after its end are unset.
+#[inline]
+pub fn word_at(bitmap: &[u8], first: usize) -> u64 {
+    let bytes = bitmap.get(first / 8..).unwrap_or_default();
+    let mut word = [0; 16];
+    if let Some(whole) = bytes.first_chunk::<9>() {
+        for (slot, byte) in word.iter_mut().zip(whole) {
+            *slot = *byte;
+        }
+    } else {
+        for (slot, byte) in word.iter_mut().zip(bytes) {
+            *slot = *byte;
+        }
+    }
+    let bits = u128::from_le_bytes(word) >> (first % 8);
+    #[allow(clippy::cast_possible_truncation)]
+    let low = bits as u64;
+    low
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(
@@ -213,6 +233,15 @@ mod tests {
                     .all(|(i, bit)| made >> i & 1 == *bit)
             );
             assert!(kept.len() == 64 || made >> kept.len() == 0);
+        }
+    }
+
+    #[test]
+    fn words_at_any_bit() {
+        let source: Vec<u8> = (0..20u8).map(|i| i.wrapping_mul(37) ^ 0x5a).collect();
+        for first in 0..170 {
+            let word = word_at(&source, first);
+            assert!((0..64).all(|i| (word >> i & 1 == 1) == bit(&source, first + i)));
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Floats are in the total order of IEEE 754, and a NaN counts as no value.
 
-use crate::bitmap::bit;
+use crate::bitmap::word_at;
 use crate::error::{Corrupt, Result, ensure, part, size};
 
 /// How bits are compared.
@@ -24,7 +24,7 @@ pub struct Zones {
     pub nans: Vec<u32>,
 }
 
-/// Summarizes the zones between `bounds` of values of `width` bytes.
+/// Summarizes the zones between `bounds` of values of 1, 2, 4, 8 or 16 bytes.
 ///
 /// `validity` is a bitmap and its first bit.
 pub fn zone_bounds(
@@ -57,6 +57,7 @@ pub fn zone_bounds(
             2 => words16::add(values, order, validity, &mut zones),
             4 => words32::add(values, order, validity, &mut zones),
             8 => words64::add(values, order, validity, &mut zones),
+            16 => words128::add(values, order, validity, &mut zones),
             _ => Err(Corrupt(format!("zones of values of {width} bytes"))),
         }?;
     }
@@ -66,11 +67,14 @@ pub fn zone_bounds(
 macro_rules! words {
     ($name:ident, $word:ty, $bytes:literal, $infinity:literal) => {
         mod $name {
-            use super::{Order, Result, Zones, bit, size};
+            use pulp::Arch;
+
+            use super::{Order, Result, Zones, size, word_at};
 
             const SIGN: $word = 1 << (<$word>::BITS - 1);
 
             /// A number that is ordered as the values are.
+            #[inline(always)]
             fn rank(word: $word, order: Order) -> $word {
                 match order {
                     Order::Unsigned => word,
@@ -89,25 +93,73 @@ macro_rules! words {
                 }
             }
 
-            /// The least and the greatest rank, and the number of NaNs.
-            fn fold(words: impl Iterator<Item = $word>, order: Order) -> ($word, $word, usize) {
-                let (mut least, mut most, mut nans) = (<$word>::MAX, 0, 0);
-                if order == Order::Float {
-                    for word in words {
-                        let rank = rank(word, Order::Float);
-                        let is_nan = word << 1 > $infinity << 1;
-                        nans += usize::from(is_nan);
-                        least = least.min(if is_nan { <$word>::MAX } else { rank });
-                        most = most.max(if is_nan { 0 } else { rank });
+            /// What is known of some values: the least and the greatest rank, and counts.
+            struct Known {
+                least: $word,
+                most: $word,
+                nulls: usize,
+                nans: usize,
+            }
+
+            impl Known {
+                /// Adds up to 64 values, or any number if all are valid and no floats.
+                ///
+                /// Bit `i` of `valid` says whether value `i` is valid; null otherwise.
+                #[inline(always)]
+                fn add(&mut self, block: &[[u8; $bytes]], order: Order, valid: u64) {
+                    if valid == u64::MAX && order != Order::Float {
+                        let flip = rank(0, order);
+                        let (mut least, mut most) = (self.least, self.most);
+                        for item in block {
+                            let rank = <$word>::from_le_bytes(*item) ^ flip;
+                            least = least.min(rank);
+                            most = most.max(rank);
+                        }
+                        (self.least, self.most) = (least, most);
+                        return;
                     }
-                } else {
-                    let flip = rank(0, order);
-                    for word in words {
-                        least = least.min(word ^ flip);
-                        most = most.max(word ^ flip);
+                    let (mut nulls, mut nans) = (0u32, 0u32);
+                    let (mut least, mut most) = (self.least, self.most);
+                    for (place, item) in (0u32..).zip(block) {
+                        let word = <$word>::from_le_bytes(*item);
+                        let is_null = valid >> place & 1 == 0;
+                        let is_nan = order == Order::Float && word << 1 > $infinity << 1;
+                        nulls += u32::from(is_null);
+                        nans += u32::from(is_nan && !is_null);
+                        let rank = rank(word, order);
+                        let is_none = is_null || is_nan;
+                        least = least.min(if is_none { <$word>::MAX } else { rank });
+                        most = most.max(if is_none { 0 } else { rank });
                     }
+                    (self.least, self.most) = (least, most);
+                    self.nulls += nulls as usize;
+                    self.nans += nans as usize;
                 }
-                (least, most, nans)
+            }
+
+            #[inline(always)]
+            fn fold(
+                items: &[[u8; $bytes]],
+                order: Order,
+                validity: Option<(&[u8], usize)>,
+            ) -> Known {
+                let mut known = Known {
+                    least: <$word>::MAX,
+                    most: 0,
+                    nulls: 0,
+                    nans: 0,
+                };
+                if validity.is_none() && order != Order::Float {
+                    known.add(items, order, u64::MAX);
+                    return known;
+                }
+                for (number, block) in items.chunks(64).enumerate() {
+                    let valid = validity.map_or(u64::MAX, |(bitmap, first)| {
+                        word_at(bitmap, first + number * 64)
+                    });
+                    known.add(block, order, valid);
+                }
+                known
             }
 
             pub fn add(
@@ -117,18 +169,20 @@ macro_rules! words {
                 zones: &mut Zones,
             ) -> Result<()> {
                 let items = data.as_chunks::<$bytes>().0;
-                let words = items.iter().map(|item| <$word>::from_le_bytes(*item));
-                let (found, nulls) = match validity {
-                    None => (fold(words, order), 0),
-                    Some((bitmap, first)) => {
-                        let is_valid = |place: usize| bit(bitmap, first + place);
-                        let valid = (0..items.len()).filter(|place| is_valid(*place)).count();
-                        let words = words.enumerate().filter(|(place, _)| is_valid(*place));
-                        let found = fold(words.map(|(_, word)| word), order);
-                        (found, items.len() - valid)
-                    }
-                };
-                let (mut least, mut most, nans) = found;
+                let known = Arch::new().dispatch(
+                    #[inline(always)]
+                    || match order {
+                        Order::Signed => fold(items, Order::Signed, validity),
+                        Order::Unsigned => fold(items, Order::Unsigned, validity),
+                        Order::Float => fold(items, Order::Float, validity),
+                    },
+                );
+                let Known {
+                    mut least,
+                    mut most,
+                    nulls,
+                    nans,
+                } = known;
                 if nulls + nans == items.len() {
                     (least, most) = (rank(0, order), rank(0, order));
                 }
@@ -150,6 +204,12 @@ words!(words8, u8, 1, 0x7f);
 words!(words16, u16, 2, 0x7c00);
 words!(words32, u32, 4, 0x7f80_0000);
 words!(words64, u64, 8, 0x7ff0_0000_0000_0000);
+words!(
+    words128,
+    u128,
+    16,
+    0x7fff_0000_0000_0000_0000_0000_0000_0000
+);
 
 #[cfg(test)]
 mod tests {
