@@ -22,7 +22,7 @@ from pilum.arrays import join_arrays
 from pilum.cache import SHARED_DESCRIPTIONS, FileCaches
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
-from pilum.container.segments import FieldReader, FilePart, read_segments
+from pilum.container.segments import FieldReader, FilePart, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -96,15 +96,19 @@ class IndexFile:
                 f"row {int(wanted.stops[-1]) - 1} of {self.num_rows} rows", self.path
             )
         segments = [list(field.segments(wanted)) if len(wanted.bounds) else [] for field in fields]
-        found = iter(read_segments([one for group in segments for one in group]))
         arrays = [
-            join_arrays([next(found) for _ in group], f"column {name!r}")
-            if group
-            else field.empty()
-            for name, group, field in zip(names, segments, fields, strict=True)
+            join_arrays(found, f"column {name!r}") if found else field.empty()
+            for name, found, field in zip(names, self._pieces(segments), fields, strict=True)
         ]
         schema = pa.schema([self.schema.field(name) for name in names])
         return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _pieces(self, segments: list[list[Segment]]) -> list[list[pa.Array]]:
+        """Read the segments of columns; of local files, with as few arrays as possible."""
+        if not self._store.is_remote:
+            return read_columns(segments)
+        found = iter(read_segments([one for group in segments for one in group]))
+        return [[next(found) for _ in group] for group in segments]
 
     def global_buffer(self, number: int) -> bytes:
         """Read a global buffer; those of the writer are counted from 1 on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,25 @@ def test_round_trip(tmp_path: Path, version: FileVersion) -> None:
     peer = lance_file.LanceFileReader(str(path))
     assert peer.read_all().to_table().to_pylist() == _ROWS.to_pylist()
     assert peer.read_global_buffer(1) == b"rows that are null"
+
+
+def test_pages_become_one_array(tmp_path: Path) -> None:
+    """Columns of several pages come back as one array, whichever of their rows are read."""
+    count, each = 100_000, 30
+    linked = np.random.default_rng(4).integers(0, count, count * each, np.uint32)
+    lists = pa.ListArray.from_arrays(np.arange(0, count * each + 1, each, dtype=np.int32), linked)
+    texts = pa.array([f"text {row % 7}" if row % 11 else None for row in range(count)])
+    rows = pa.table({"lists": lists, "texts": texts})
+    folder = IndexFolderWriter(LocalStore(str(tmp_path)), "_indices/x", FileVersion.V2_2)
+    folder.write("page.lance", rows)
+    peer = lance_file.LanceFileReader(str(tmp_path / "_indices/x/page.lance"))
+    assert len(peer.metadata().columns[0].pages) > 1
+    found = folder.written().open("page.lance")
+    for bounds in [(0, count)], [(5, count - 1)], [(0, 1), (70_000, count)], [(3, 4)]:
+        wanted = RowRanges.of(*bounds)
+        read = found.read(rows=wanted)
+        assert [column.num_chunks for column in read.columns] == [1, 1]
+        assert read.equals(pa.concat_tables([rows.slice(a, b - a) for a, b in wanted.bounds]))
 
 
 def test_nothing_remains_of_a_failure(tmp_path: Path) -> None:

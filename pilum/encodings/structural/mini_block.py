@@ -243,13 +243,18 @@ def _fetch(pages: Sequence[PageRead]) -> Plan[_Fetch]:
 
 
 def is_picked(page: PageRead) -> bool:
-    """Return whether `read_picked` can read a page: it is in memory, or some rows are selected."""
-    is_known = page.memory is not None or not page.is_whole
-    return is_known and isinstance(page.layout, MiniBlockLayout)
+    """Return whether `read_picked` can read a page.
+
+    It cannot if the page is read as a whole from a file and has a dictionary.
+    """
+    layout = page.layout
+    if not isinstance(layout, MiniBlockLayout):
+        return False
+    return page.memory is not None or not page.is_whole or layout.dictionary is None
 
 
 def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
-    """Read some rows of groups of pages of any files, each group into one array.
+    """Read rows of groups of pages of any files, each group into one array.
 
     The files are local: one is read after the other. Pages of a group have equal `joint_key`.
     """
@@ -322,12 +327,12 @@ def _joined(parts: list[NDArray[Any]], nothing: NDArray[Any]) -> NDArray[Any]:
 def joint_key(page: PageRead) -> Hashable | None:
     """Return a key that equals that of other pages if they can become one array.
 
-    None for a page that cannot, and for one that is read as a whole from a file.
+    None for a page that cannot.
     """
     layout = page.layout
     if not isinstance(layout, MiniBlockLayout):
         return None
-    if page.memory is None and (page.is_whole or layout.dictionary is not None):
+    if page.memory is None and layout.dictionary is not None:
         return None
     if layout.dictionary is None:
         return layout.form
