@@ -199,11 +199,13 @@ def _fragments(group: _Group) -> tuple[BitMap, BitMap]:
 def _moved(group: _Group) -> tuple[Addresses, Addresses]:
     """Return the old addresses of the rows of a group, ascending, and the new ones."""
     try:
-        old = np.array(BitMap64.deserialize(group.changed_row_addrs).to_array(), np.uint64)
-    except ValueError as error:
+        bitmap = BitMap64.deserialize(group.changed_row_addrs)
+    except (ValueError, IndexError) as error:
         raise CorruptFileError(f"moved rows: {error}") from error
     bounds = np.cumsum([0, *(fragment.physical_rows for fragment in group.new_fragments)])
-    demand(int(bounds[-1]) >= len(old), "moved rows: the new fragments have fewer rows")
+    # Before the rows are written out: a few bytes can claim very many.
+    demand(int(bounds[-1]) >= len(bitmap), "moved rows: the new fragments have fewer rows")
+    old = np.array(bitmap.to_array(), np.uint64)
     numbers = np.array([fragment.id for fragment in group.new_fragments], np.int64)
     ranks = np.arange(len(old))
     part = np.searchsorted(bounds, ranks, side="right") - 1

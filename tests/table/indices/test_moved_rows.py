@@ -87,6 +87,7 @@ def test_moves_follow_each_other_and_so_does_coverage() -> None:
         (group({0: [0], 1: [1]}, {4: 2}), "rows of other fragments"),
         (group({0: [0]}, {2**40: 1}), "more than 32 bits"),
         (Details.Group(changed_row_addrs=b"\x01"), "moved rows"),
+        (Details.Group(changed_row_addrs=b""), "moved rows"),
     ],
 )
 def test_damaged_records_are_refused(
