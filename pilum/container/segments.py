@@ -106,7 +106,7 @@ class Segment(ABC):
 
     @classmethod
     def read_columns(cls, columns: Sequence[Sequence[Any]]) -> list[list[pa.Array]]:
-        """Read few rows of columns of local files, as `read_columns`."""
+        """Read rows of columns of local files, as `read_columns`."""
         found = iter(cls.read_all([segment for segments in columns for segment in segments]))
         return [[next(found) for _ in segments] for segments in columns]
 
@@ -223,7 +223,7 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
 
 
 def read_columns(columns: Sequence[Sequence[Segment]]) -> list[list[pa.Array]]:
-    """Read few rows of columns of local files.
+    """Read rows of columns of local files at once: few rows, or columns of index files.
 
     Returns:
         For each column arrays whose rows are those of its segments; no more arrays than segments.

@@ -219,6 +219,16 @@ def test_unknown_nodes_are_damage_or_left_out() -> None:
     assert kernels.nearest_hnsw([part], rows[2:], 3, 3)[1].tolist() == [2, 1, 0]
 
 
+def test_links_of_other_graphs_around_its_own_are_ignored() -> None:
+    ids, offsets = np.arange(3, dtype=np.uint32), np.array([2, 4, 5, 6], np.int32)
+    linked = np.array([9, 9, 1, 2, 2, 0, 9], np.uint32)
+    graph = HnswGraph(ids, offsets, linked, 3, 0, False)
+    assert graph.size_bytes == HnswGraph(ids, offsets - 2, linked[2:6], 3, 0, False).size_bytes
+    rows = np.array([[0.0], [1.0], [2.0]], np.float32)
+    part = (graph, HnswVectors.floats(rows, False), ids.astype(np.uint64), None, None, None)
+    assert kernels.nearest_hnsw([part], rows[2:], 3, 3)[1].tolist() == [2, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("ids", "offsets", "linked", "entry_point"),
     [

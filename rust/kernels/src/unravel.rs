@@ -160,6 +160,10 @@ impl State {
             return;
         };
         let items = mask64(rep, |rep| rep >= child_rep) & mask64(def, |def| def <= child_def);
+        if slots.count_ones() <= FEW_SLOTS {
+            self.push_few_offsets(slots, items);
+            return;
+        }
         let (mut found, mut count, mut children) = ([0i32; 65], 0, self.children);
         for entry in 0..64 {
             if let Some(slot) = found.get_mut(count) {
@@ -170,6 +174,18 @@ impl State {
         }
         self.children = children;
         self.offsets.extend(found.iter().take(count));
+    }
+
+    /// The offsets of long lists, of which few start in a block.
+    fn push_few_offsets(&mut self, slots: u64, items: u64) {
+        let mut left = slots;
+        while left != 0 {
+            let lower = (left & left.wrapping_neg()) - 1;
+            let before = (items & lower).count_ones().cast_signed();
+            self.offsets.push(self.children + before);
+            left &= left - 1;
+        }
+        self.children += items.count_ones().cast_signed();
     }
 
     /// Items of the inner-most list: most entries own one.
@@ -219,6 +235,9 @@ impl State {
         }
     }
 }
+
+/// Of so many lists that start in a block of 64 entries, each is found by itself.
+const FEW_SLOTS: u32 = 16;
 
 /// A definition level that owns no slot anywhere.
 const NO_SLOT: u16 = u16::MAX;
@@ -285,6 +304,26 @@ mod tests {
         assert_eq!(item.validity.as_deref(), Some(&[0b1_1101][..]));
         assert_eq!((list.len, list.null_count), (4, 1));
         assert_eq!(list.offsets.as_deref(), Some(&[0, 4, 4, 4, 5][..]));
+    }
+
+    #[test]
+    fn short_and_long_lists_of_one_block() {
+        // Rows of 1 to 40 items each, of which one to 64 start in a block.
+        for longest in [1, 2, 3, 5, 40] {
+            let lengths: Vec<usize> = (0..200).map(|row| row * 7 % longest + 1).collect();
+            let (mut rep, mut ends) = (Vec::new(), vec![0]);
+            for &length in &lengths {
+                rep.push(1);
+                rep.resize(rep.len() + length - 1, 0);
+                ends.push(i32::try_from(rep.len()).unwrap());
+            }
+            let made = unravel(&[1, 2], &rep, &[]);
+            let [items, lists] = made.as_slice() else {
+                panic!()
+            };
+            assert_eq!((items.len, lists.len), (rep.len(), lengths.len()));
+            assert_eq!(lists.offsets.as_deref(), Some(ends.as_slice()));
+        }
     }
 
     #[test]

@@ -52,32 +52,17 @@ impl Graph {
             offsets.len(),
             vector_ids.len() + 1,
         )?;
-        let mut graph = Self {
+        let (offsets, neighbors) = match whole_lists(offsets, neighbors, num_nodes)? {
+            Some(lists) => lists,
+            None => known_links(offsets, neighbors, num_nodes, drops_unknown)?,
+        };
+        Ok(Self {
             vector_ids: vector_ids.to_vec(),
-            offsets: Vec::with_capacity(offsets.len()),
-            neighbors: Vec::with_capacity(neighbors.len()),
+            offsets,
+            neighbors,
             levels,
             entry_point,
-        };
-        graph.offsets.push(0);
-        for (&start, &end) in offsets.iter().zip(offsets.iter().skip(1)) {
-            let range = size(start, "offset of links")?..size(end, "offset of links")?;
-            let links = neighbors
-                .get(range)
-                .ok_or_else(|| out_of_range("links of a graph"))?;
-            let known = |&&node: &&u32| (node as usize) < num_nodes;
-            let before = graph.neighbors.len();
-            graph.neighbors.extend(links.iter().filter(known));
-            let dropped = links.len() + before - graph.neighbors.len();
-            ensure(
-                dropped == 0 || drops_unknown,
-                "links to unknown nodes",
-                dropped,
-                0,
-            )?;
-            graph.offsets.push(graph.neighbors.len());
-        }
-        Ok(graph)
+        })
     }
 
     pub fn num_nodes(&self) -> usize {
@@ -116,6 +101,56 @@ impl Links for Graph {
             links.iter().copied().for_each(visit);
         }
     }
+}
+
+/// Offsets from 0 on, and links.
+type Lists = (Vec<usize>, Vec<u32>);
+
+/// Copies lists at once; None if offsets descend or some link is to no node.
+fn whole_lists(offsets: &[i32], neighbors: &[u32], num_nodes: usize) -> Result<Option<Lists>> {
+    let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else {
+        return Ok(None);
+    };
+    let first = size(first, "offset of links")?;
+    let links = neighbors
+        .get(first..size(last, "offset of links")?)
+        .ok_or_else(|| out_of_range("links of a graph"))?;
+    let most = links.iter().fold(0, |most, &node| node.max(most));
+    if !offsets.is_sorted() || !links.is_empty() && most as usize >= num_nodes {
+        return Ok(None);
+    }
+    let from_zero = |&offset: &i32| size(offset, "offset of links").map(|offset| offset - first);
+    let offsets = offsets.iter().map(from_zero).collect::<Result<_>>()?;
+    Ok(Some((offsets, links.to_vec())))
+}
+
+/// Copies the links to known nodes, list by list; returns their offsets and the links.
+fn known_links(
+    offsets: &[i32],
+    neighbors: &[u32],
+    num_nodes: usize,
+    drops_unknown: bool,
+) -> Result<Lists> {
+    let mut ends = Vec::with_capacity(offsets.len());
+    let mut kept = Vec::with_capacity(neighbors.len());
+    ends.push(0);
+    for (&start, &end) in offsets.iter().zip(offsets.iter().skip(1)) {
+        let range = size(start, "offset of links")?..size(end, "offset of links")?;
+        let links = neighbors
+            .get(range)
+            .ok_or_else(|| out_of_range("links of a graph"))?;
+        let before = kept.len();
+        kept.extend(links.iter().filter(|&&node| (node as usize) < num_nodes));
+        let dropped = links.len() + before - kept.len();
+        ensure(
+            dropped == 0 || drops_unknown,
+            "links to unknown nodes",
+            dropped,
+            0,
+        )?;
+        ends.push(kept.len());
+    }
+    Ok((ends, kept))
 }
 
 /// Returns the rows of each level.
