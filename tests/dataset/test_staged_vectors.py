@@ -18,7 +18,6 @@ from pilum.errors import (
     IndexAlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedFeatureError,
 )
 from pilum.file import LanceFileReader
 from pilum.index.vector.vectors import vector_column
@@ -156,7 +155,7 @@ def test_errors(tmp_path: Path) -> None:
     builder.transform_vectors(ivf, narrow, other)
     few = IvfModel(ivf.centroids.slice(0, 1), "l2")
     calls: list[tuple[Callable[[], object], type[Exception], str]] = [
-        (lambda: builder.assign_ivf_partitions(ivf, "cuda"), UnsupportedFeatureError, "cuda"),
+        (lambda: builder.assign_ivf_partitions(ivf, "tpu"), InvalidInputError, "tpu"),
         (lambda: builder.transform_vectors(ivf, pq, other, []), InvalidInputError, "non-empty"),
         (
             lambda: builder.shuffle_transformed_vectors("u.lance", folder, ivf),  # type: ignore[arg-type]

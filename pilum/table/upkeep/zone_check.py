@@ -33,7 +33,7 @@ class ZoneCheck:
 
     def __init__(self, fragment: FragmentReader, schema: Schema) -> None:
         found = ((field.name, fragment.field(field).zones(())) for field in schema.fields)
-        self._zones = {name: zones for name, zones in found if zones is not None}
+        self._zones = {name: zones for name, zones in found if zones and _is_aligned(zones)}
         self._next_row = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -61,6 +61,11 @@ class ZoneCheck:
                 raise CorruptFileError(
                     f"zone map: the values of rows {start} to {stop} are others", f"column {name!r}"
                 )
+
+
+def _is_aligned(zones: Zones) -> bool:
+    """Return whether zones consist of whole summaries; the batches of legacy files do not."""
+    return not (zones.row_bounds[:-1] % ROWS_PER_ZONE).any()
 
 
 def _faults(
