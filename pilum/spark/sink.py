@@ -145,6 +145,9 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Delete the files of a micro-batch in which a task failed.
 
+        Only the message of a task names the job of a batch. If Spark has received none, files of
+        tasks that it stopped remain until the next cleanup.
+
         If no task failed, a commit was tried. The commit deletes its files itself if it is certain
         that they are not in the table; otherwise they remain until the next cleanup.
         """
