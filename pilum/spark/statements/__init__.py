@@ -6,6 +6,7 @@ Each statement has a file of its name, whose docstring gives its grammar: `selec
 run          from a text to the result of its statement
 dialect      the parser: sqlglot's for Spark, with our statements
 grammar      rules of statements, and the words that they read
+parsing      from a text to a parsed statement
 references   the tables that a text names, and their positions
 places       positions in a text, and errors that show them
 call         what a statement needs to execute itself

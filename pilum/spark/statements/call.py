@@ -113,7 +113,9 @@ class Call:
         for number, one in enumerate(sources):
             if any(first <= one.start and one.stop <= last for first, last in ranges):
                 frames[f"table{number}"] = (
-                    self._frame(one) if isinstance(one, Reference) else one.frame(self)
+                    self._frame(one)
+                    if isinstance(one, Reference)
+                    else one.frame(self.spark, self.access)
                 )
                 places[one.start, one.stop] = f"{{table{number}}}{one.added_alias}"
         parts = [self.statement.rewritten(places, first, last) for first, last in ranges]

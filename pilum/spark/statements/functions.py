@@ -9,10 +9,11 @@ The table is a name, a name as text, or the location of a table as text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
@@ -25,7 +26,6 @@ from pilum.spark.statements.places import at, located, span
 from pilum.spark.statements.versions import TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
-    from pilum.spark.statements.call import Call
     from pilum.spark.statements.references import Statement
 
 __all__ = ["TableFunction", "table_functions"]
@@ -63,8 +63,8 @@ class TableFunction:
         """Return the position after its last character."""
         return span(self.node.this)[1]
 
-    def frame(self, call: Call) -> DataFrame:
-        """Return the rows of the function."""
+    def frame(self, spark: SparkSession, access: Mapping[str, str]) -> DataFrame:
+        """Return the rows of the function; `access` are settings of the stores of all tables."""
         place = self.name.place
         if place is None:
             raise InvalidInputError(
@@ -72,7 +72,7 @@ class TableFunction:
             )
         run = {"nearest": _nearest, "search": _search}.get(self.function, _changes)
         with located(self.node):
-            return run(call, self, place)
+            return run(spark, self, place, {**access, **place.storage_options})
 
     def arguments(self, *names: str) -> dict[str, Any]:
         """Return the arguments by name; those without a name have these names in order."""
@@ -122,9 +122,10 @@ def _meaning(statement: Statement, node: Any) -> TableName | None:
     return found
 
 
-def _nearest(call: Call, one: TableFunction, place: Place) -> DataFrame:
+def _nearest(
+    spark: SparkSession, one: TableFunction, place: Place, options: dict[str, str]
+) -> DataFrame:
     given = one.arguments("column", "vector", "k")
-    options = call.options(place)
     missing = [name for name in ("column", "vector") if name not in given]
     if missing:
         raise InvalidInputError(f"nearest needs {' and '.join(missing)}")
@@ -135,29 +136,33 @@ def _nearest(call: Call, one: TableFunction, place: Place) -> DataFrame:
     scan = {key: values.pop(key) for key in ("filter", "prefilter") if key in values}
     scan.setdefault("prefilter", True)
     nearest = {"k": _DEFAULT_ROWS, **values, "column": name, "q": vector}
-    return found_rows(call.spark, table, nearest=nearest, **scan)
+    return found_rows(spark, table, nearest=nearest, **scan)
 
 
-def _search(call: Call, one: TableFunction, place: Place) -> DataFrame:
+def _search(
+    spark: SparkSession, one: TableFunction, place: Place, options: dict[str, str]
+) -> DataFrame:
     given = one.arguments("query", "limit")
     if "query" not in given:
         raise InvalidInputError("search needs query")
-    table = _open(place, call.options(place), given)
+    table = _open(place, options, given)
     values = {key: _value(node) for key, node in given.items()}
     query = {"query": values.pop("query"), "columns": values.pop("columns", None)}
     if unknown := values.keys() - {"limit", "filter", "prefilter"}:
         raise InvalidInputError(f"search has no argument {min(unknown)}")
     values = {"limit": _DEFAULT_ROWS, "prefilter": True, **values}
-    return found_rows(call.spark, table, full_text_query=query, **values)
+    return found_rows(spark, table, full_text_query=query, **values)
 
 
-def _changes(call: Call, one: TableFunction, place: Place) -> DataFrame:
+def _changes(
+    spark: SparkSession, one: TableFunction, place: Place, options: dict[str, str]
+) -> DataFrame:
     given = {key: _value(node) for key, node in one.arguments("start", "end").items()}
     if "start" not in given or given.keys() - {"start", "end"}:
         raise InvalidInputError(
             f"{one.function} takes a table, the first version and perhaps the last one"
         )
-    return changes(call.spark, place.uri, **given, storage_options=call.options(place))
+    return changes(spark, place.uri, **given, storage_options=options)
 
 
 def _open(place: Place, options: dict[str, str], given: dict[str, Any]) -> Any:

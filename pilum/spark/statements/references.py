@@ -12,19 +12,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from sqlglot import Token, TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.catalog import Names, Place, TableName
 from pilum.spark.options import table_uri
-from pilum.spark.statements.dialect import Spark4
-from pilum.spark.statements.places import at, described, located, span
-from pilum.spark.statements.versions import TABLE_FUNCTIONS, version_of
+from pilum.spark.statements.places import at, located, span
+from pilum.spark.statements.versions import version_of
 
-__all__ = ["Reference", "Statement"]
+__all__ = ["FORMATS", "Reference", "Statement"]
 
-_FORMATS = frozenset({"lance", "pilum"})
+FORMATS = frozenset({"lance", "pilum"})
+"""Words before a location, which say that it is one of a table."""
 
 
 @dataclass(frozen=True)
@@ -86,34 +85,6 @@ class Statement:
     tree: Any
     names: Names
 
-    @classmethod
-    def parse(cls, text: str, tables: Mapping[str, str] | Names) -> Statement | None:
-        """Parse a text; return None if it names no pilum table and cannot be one of its statements.
-
-        Raises:
-            InvalidInputError: If a text that names a pilum table does not parse.
-        """
-        names = tables if isinstance(tables, Names) else Names.of(None, tables)
-        try:
-            tokens = list(Spark4().tokenize(text))
-        except SqlglotError as error:
-            if any(f"{name}." in text.lower() for name in _FORMATS):
-                raise InvalidInputError(f"SQL: {error}") from error
-            return None
-        if not _may_name(tokens, names):
-            return None
-        try:
-            trees = Spark4().parser().parse(tokens, text)
-        except SqlglotError as error:
-            if not _is_named(tokens, names):
-                return None
-            raise InvalidInputError(described(error)) from error
-        if len(trees) != 1 or trees[0] is None:
-            if not _is_named(tokens, names):
-                return None
-            raise InvalidInputError(f"SQL: expected one statement, found {len(trees)}")
-        return cls(text, trees[0], names)
-
     @cached_property
     def references(self) -> list[Reference]:
         """Return the references to tables, in order."""
@@ -135,7 +106,7 @@ class Statement:
     def meaning(self, names: Sequence[str], *, is_path: bool) -> TableName | None:
         """Return what the parts of a name mean; None if they name no pilum table."""
         found = self.names.find(names)
-        if found is None and is_path and names[0].lower() in _FORMATS:
+        if found is None and is_path and names[0].lower() in FORMATS:
             return TableName((names[1],), Place(table_uri(names[1])))
         return found
 
@@ -179,22 +150,3 @@ class Statement:
 def _literal(text: str) -> str:
     """Return a text as it is written in a format string of Spark."""
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def _may_name(tokens: Sequence[Token], names: Names) -> bool:
-    """Return whether a text may name a table, or list those that are attached."""
-    if tokens and tokens[0].token_type is TokenType.SHOW and names.words:
-        return True
-    words = _FORMATS | TABLE_FUNCTIONS
-    return any(token.text.lower() in words for token in tokens) or _is_named(tokens, names)
-
-
-def _is_named(tokens: Sequence[Token], names: Names) -> bool:
-    words = [token.text.lower() for token in tokens]
-    quoted = [token.token_type is TokenType.IDENTIFIER for token in tokens]
-    paths = (
-        word in _FORMATS and words[number + 1 : number + 2] == ["."] and quoted[number + 2]
-        for number, word in enumerate(words[:-2])
-    )
-    known = names.words
-    return any(paths) or any(word in known for word in words)

@@ -16,6 +16,7 @@ from pilum.spark.catalog import Names
 from pilum.spark.statements import create_table, show_tables
 from pilum.spark.statements.call import Call
 from pilum.spark.statements.functions import table_functions
+from pilum.spark.statements.parsing import parsed
 from pilum.spark.statements.places import at, shown
 from pilum.spark.statements.references import Statement
 from pilum.spark.statements.registry import STATEMENTS
@@ -28,7 +29,7 @@ def carry_out(
 ) -> DataFrame:
     """Execute a statement for `pilum.spark.sql`, which documents the arguments."""
     with shown(text):
-        statement = Statement.parse(text, Names.of(spark, tables))
+        statement = parsed(text, Names.of(spark, tables))
         if statement is None or not _is_ours(statement):
             return spark.sql(text)
         call = Call(spark, statement, access)

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 import pilum
 import pilum.spark
 from pilum.spark.statements.aggregating import AggregateQuery
+from pilum.spark.statements.parsing import parsed
 from pilum.spark.statements.pushdown import needs_of
-from pilum.spark.statements.references import Statement
 
 SCHEMA = pa.schema(
     [("a", pa.int32()), ("b", pa.float64()), ("K", pa.string()), ("s", pa.struct([("x", "int8")]))]
@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
 
 def query(text: str) -> AggregateQuery | None:
     """What becomes of a text about the table t."""
-    statement = Statement.parse(text, {"t": "/t"})
+    statement = parsed(text, {"t": "/t"})
     assert statement is not None
     needs = needs_of(statement.references[0], statement.tree, SCHEMA)
     return AggregateQuery.of(statement, needs, SCHEMA)

@@ -9,6 +9,7 @@ import pytest
 
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
+from pilum.spark.statements.parsing import parsed
 from pilum.spark.statements.pushdown import Needs, needs_of
 from pilum.spark.statements.references import Statement
 
@@ -28,7 +29,7 @@ TABLES = {"people": "/p", "other": "/o"}
 
 
 def statement(text: str) -> Statement:
-    found = Statement.parse(text, TABLES)
+    found = parsed(text, TABLES)
     assert found is not None
     return found
 
@@ -74,7 +75,7 @@ def test_braces_and_names_stay_what_they_are() -> None:
 
 @pytest.mark.parametrize("text", ["SELECT * FROM t", "SHOW TABLES", "SELEC 1", "SELECT lance.x"])
 def test_what_names_no_table_is_not_looked_at(text: str) -> None:
-    found = Statement.parse(text, {})
+    found = parsed(text, {})
     assert found is None or not found.references
 
 

@@ -23,7 +23,7 @@ from pilum.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from pilum.spark.statements.references import Statement
+from pilum.spark.statements.parsing import parsed
 from pilum.spark.statements.registry import STATEMENTS
 
 TABLE = pa.table(
@@ -307,5 +307,5 @@ def test_nulls_in_a_column_that_must_not_be_null(sql: Door) -> None:
     "text", ["SHOW FUNCTIONS LIKE 't'", "SHOW COLUMNS IN t", "SHOW CREATE TABLE t", "SET t = 3"]
 )
 def test_statements_of_spark_are_left_to_it(text: str) -> None:
-    found = Statement.parse(text, {"t": "/t"})
+    found = parsed(text, {"t": "/t"})
     assert found is None or not any(rule.is_for(found.tree) for rule in STATEMENTS)
