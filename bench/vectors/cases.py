@@ -203,6 +203,7 @@ SHAPES = (
         with_memory=("IVF_PQ", "IVF_HNSW_SQ"),
     ),
     Shape("clustered", 100_000, 64, (_PQ, _HNSW_SQ), (_PLAIN, _EXACT)),
+    Shape("clustered", 20_000, 768, (_FLAT, _PQ, _HNSW_SQ), (_PLAIN, _REFINED)),
     Shape("uniform", 20_000, 768, (_FLAT, _PQ, _HNSW_SQ), (_PLAIN, _REFINED)),
 )
 """What is measured by default."""

@@ -104,11 +104,7 @@ def _searched(
         asks[name] = asker(root / build.kind, name, vectors, nearest, search)
         if search.batch == 1:
             figure.recalls[name] = recall_of(asks[name], expected)
-    if (
-        "_rowid" in search.columns
-        and search.batch == 1
-        and not (search.is_varied or search.is_cold)
-    ):
+    if search.batch == 1 and not (search.is_varied or search.is_cold):
         asks["prepared"] = _prepared(root / build.kind, vectors, nearest, search)
     effort = None if peer is None else peer.least_effort(vectors, figure.recalls["pilum"])
     if peer is not None and effort is not None:

@@ -10,11 +10,12 @@ aligns is also aligned in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pilum.kernels import lay_out_ranges
 
 __all__ = ["ALIGNMENT_BYTES", "GAP_BYTES", "Layout", "lay_out"]
 
@@ -24,10 +25,6 @@ GAP_BYTES = 16 * 1024
 """Copying this many more bytes out of the page cache takes about as long as one more `pread`; other
 stores have a gap of their own.
 """
-
-_FEW_RANGES = 32
-
-_Number = TypeVar("_Number", int, NDArray[np.int64])
 
 
 class Layout(NamedTuple):
@@ -39,7 +36,7 @@ class Layout(NamedTuple):
         size_bytes: Size of the buffer.
     """
 
-    regions: Iterable[tuple[int, int, int]]
+    regions: list[tuple[int, int, int]]
     starts: NDArray[np.int64]
     size_bytes: int
 
@@ -55,50 +52,5 @@ def lay_out(
     Returns:
         The layout, or the index of the first range that does not lie within the file.
     """
-    if len(offsets) <= _FEW_RANGES:
-        ranges = list(zip(offsets.tolist(), sizes.tolist(), strict=True))
-        for index, (offset, size) in enumerate(ranges):
-            if offset < 0 or size < 0 or offset + size > file_size:
-                return index
-        return _lay_out_few(ranges, gap_bytes)
-    wrong = (offsets < 0) | (sizes < 0) | (sizes > file_size - offsets)
-    return int(wrong.argmax()) if wrong.any() else _lay_out_many(offsets, sizes, gap_bytes)
-
-
-def _lay_out_few(ranges: list[tuple[int, int]], gap_bytes: int) -> Layout:
-    """Return the layout of a few ranges, for which the cost of NumPy's calls would dominate."""
-    starts = [0] * len(ranges)
-    regions: list[tuple[int, int, int]] = []
-    opened = reached = place = 0
-    for index in sorted(range(len(ranges)), key=ranges.__getitem__):
-        offset, size = ranges[index]
-        if not regions or offset > reached + gap_bytes:
-            place = _aligned(place + reached - opened) + offset % ALIGNMENT_BYTES
-            opened, reached = offset, offset
-            regions.append((opened, 0, place))
-        reached = max(reached, offset + size)
-        regions[-1] = (opened, reached - opened, place)
-        starts[index] = place + offset - opened
-    return Layout(regions, np.array(starts, dtype=np.int64), place + reached - opened)
-
-
-def _lay_out_many(offsets: NDArray[np.int64], sizes: NDArray[np.int64], gap_bytes: int) -> Layout:
-    """Return the same layout without a Python step for each range."""
-    order = offsets.argsort()
-    begins = offsets[order]
-    reached = np.maximum.accumulate((offsets + sizes)[order])
-    opens = np.ones(len(order), dtype=bool)
-    np.greater(begins[1:], reached[:-1] + gap_bytes, out=opens[1:])
-    opened = begins[opens]
-    lengths = reached[np.append(opens[1:], True)] - opened
-    before = opened % ALIGNMENT_BYTES
-    room = _aligned(before + lengths)
-    places = room.cumsum() - room + before
-    starts = np.empty_like(offsets)
-    starts[order] = begins + (places - opened)[opens.cumsum() - 1]
-    regions = zip(opened.tolist(), lengths.tolist(), places.tolist(), strict=True)
-    return Layout(regions, starts, int(places[-1] + lengths[-1]))
-
-
-def _aligned(size: _Number) -> _Number:
-    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    made = lay_out_ranges(offsets, sizes, file_size, gap_bytes)
+    return made if isinstance(made, int) else Layout._make(made)

@@ -322,7 +322,7 @@ class LocalSource:
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
         buffer = _allocate(layout.size_bytes)
-        self._fill_all(buffer.data, list(layout.regions))
+        self._fill_all(buffer.data, layout.regions)
         return Fetched(buffer, layout.starts, sizes)
 
     def _fill_all(self, view: memoryview, regions: list[tuple[int, int, int]]) -> None:
@@ -333,24 +333,23 @@ class LocalSource:
         """
         file = self._file or self._open()
         number, preadv = file.number, os.preadv
-        flags = NO_WAIT if len(regions) > 1 else 0
-        num_bytes = num_requests = 0
-        for index, (offset, size, place) in enumerate(regions):
-            target = view[place : place + size]
+        done = num_bytes = num_requests = 0
+        if NO_WAIT and len(regions) > 1:
             try:
-                count = preadv(number, (target,), offset, flags) if size else 0
-            except OSError as error:
-                if not flags:
-                    raise self._unreadable(error) from error
-                count = 0
-            if count < size and flags:
-                flags = 0
-                self._announce(regions[index:])
-            num_bytes += count
-            num_requests += count > 0
-            if count < size:
-                self._fill(target[count:], offset + count)
-        self._io.count_read(num_bytes, num_requests)
+                for offset, size, place in regions:
+                    if preadv(number, (view[place : place + size],), offset, NO_WAIT) != size:
+                        break
+                    num_bytes += size
+                    num_requests += size > 0
+                    done += 1
+            except OSError:  # the file system cannot answer
+                pass
+            if done < len(regions):
+                self._announce(regions[done:])
+        if done:
+            self._io.count_read(num_bytes, num_requests)
+        for offset, size, place in regions[done:]:
+            self._fill(view[place : place + size], offset)
 
     def _announce(self, regions: list[tuple[int, int, int]]) -> None:
         """Ask the system to fetch regions, which would otherwise wait for each other."""

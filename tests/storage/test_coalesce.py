@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,9 +41,31 @@ def test_a_layout_covers_its_ranges(ranges: list[tuple[int, int]]) -> None:
         )
 
 
-@given(st.lists(pairs, min_size=1, max_size=20))
-def test_few_and_many_ranges_are_laid_out_alike(ranges: list[tuple[int, int]]) -> None:
-    few, many = layout_of(ranges), layout_of(ranges * 40)
-    assert [*few.regions] == [*many.regions]
-    assert few.size_bytes == many.size_bytes
-    assert few.starts.tolist() == many.starts[: len(ranges)].tolist()
+def naive(ranges: list[tuple[int, int]], gap: int) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """Lay out ranges byte by byte of the description."""
+    starts = [0] * len(ranges)
+    regions: list[tuple[int, int, int]] = []
+    for index in sorted(range(len(ranges)), key=ranges.__getitem__):
+        offset, size = ranges[index]
+        last, length, place = regions[-1] if regions else (offset, 0, 0)
+        if not regions or offset > last + length + gap:
+            end = -(-(place + length) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            last, length, place = offset, 0, end + offset % ALIGNMENT_BYTES
+            regions.append((last, length, place))
+        regions[-1] = last, max(length, offset + size - last), place
+        starts[index] = place + offset - last
+    return regions, starts
+
+
+@given(st.lists(pairs, max_size=40), st.sampled_from([0, 100, GAP_BYTES]))
+def test_a_layout_is_that_of_the_naive_twin(ranges: list[tuple[int, int]], gap: int) -> None:
+    numbers = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+    layout = lay_out(numbers[:, 0], numbers[:, 1], FILE_SIZE, gap)
+    assert isinstance(layout, Layout)
+    assert (layout.regions, layout.starts.tolist()) == naive(ranges, gap)
+
+
+@pytest.mark.parametrize("wrong", [(-1, 1), (5, -1), (FILE_SIZE, 1), (2**63 - 1, 2**63 - 1)])
+def test_the_first_range_outside_of_the_file_is_named(wrong: tuple[int, int]) -> None:
+    numbers = np.array([(0, FILE_SIZE), wrong, (-2, 1)], dtype=np.int64)
+    assert lay_out(numbers[:, 0], numbers[:, 1], FILE_SIZE) == 1

@@ -140,7 +140,7 @@ class FlatQuantizer(Quantizer):
             memo.num_queries += num_queries if one.queries is None else len(one.queries)
             is_often = memo.sieve is None and memo.num_queries > _FEW_QUERIES
             if is_often and left and len(one.rows) >= _LEAST_ROWS:
-                memo.sieve = VectorSieve(one.columns[COLUMN], self.metric.value)
+                memo.keep(VectorSieve(one.columns[COLUMN], self.metric.value))
                 left -= 1
         return [one.memo.sieve for one in probes]
 

@@ -30,6 +30,7 @@ __all__ = [
     "Columns",
     "Graphs",
     "Memo",
+    "Memory",
     "NearestQuery",
     "PartitionSearch",
     "Probe",
@@ -47,21 +48,34 @@ and their distances; those of a query are in ascending order of distance, then o
 
 
 @dataclass(slots=True)
+class Memory:
+    """Memory that memos use together.
+
+    Attributes:
+        size_bytes: Its bytes.
+    """
+
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
 class Memo:
     """Memo of a partition, which a quantizer keeps from one search to the next.
 
     Attributes:
+        memory: Where its memory is counted.
         num_queries: Number of queries that searched it.
         sieve: Bytes that show which of its vectors are too far from a query; None for none.
     """
 
+    memory: Memory = field(default_factory=Memory)
     num_queries: int = 0
     sieve: VectorSieve | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        """The memory that it uses."""
-        return 0 if self.sieve is None else self.sieve.size_bytes
+    def keep(self, sieve: VectorSieve) -> None:
+        """Keep a sieve."""
+        self.sieve = sieve
+        self.memory.size_bytes += sieve.size_bytes
 
 
 @dataclass(slots=True)

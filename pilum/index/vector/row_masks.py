@@ -42,13 +42,13 @@ class RowMask:
         self._outside = bool(allowed.is_complement)
         self._table: NDArray[np.bool_] | None = None
         self._of_partitions: dict[int, NDArray[np.bool_] | None] = {}
+        self._kept_bytes = 0
         self._fill()
 
     @property
     def size_bytes(self) -> int:
         """The memory that the table uses."""
-        kept = sum(one.nbytes for one in list(self._of_partitions.values()) if one is not None)
-        return kept + (0 if self._table is None else self._table.nbytes)
+        return self._kept_bytes + (0 if self._table is None else self._table.nbytes)
 
     def of_partition(self, number: int, rows: Addresses) -> NDArray[np.bool_] | None:
         """Return which rows of a partition are in the set, which is kept; None for no row.
@@ -62,6 +62,7 @@ class RowMask:
         except KeyError:
             found = self.of(rows)
         kept = self._of_partitions[number] = found if found.any() else None
+        self._kept_bytes += 0 if kept is None else kept.nbytes
         return kept
 
     def of(self, rows: Addresses) -> NDArray[np.bool_]:

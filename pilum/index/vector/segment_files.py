@@ -33,7 +33,7 @@ from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.messages import IvfMessage
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.product import ProductQuantizer
-from pilum.index.vector.quantizer import Columns, Probe, Quantizer
+from pilum.index.vector.quantizer import Columns, Memo, Memory, Probe, Quantizer
 from pilum.index.vector.rabitq import Rabitq
 from pilum.index.vector.scalar_codes import ScalarQuantizer
 from pilum.index.vector.stored_parameters import StoredParameters, entry, texts
@@ -283,11 +283,12 @@ class PartitionReader:
         self._references: Addresses | None = None
         self.lengths = stored.lengths
         self._size_bytes = 0
+        self._memory = Memory()
 
     @property
     def size_bytes(self) -> int:
         """The memory that the kept partitions use."""
-        return self._size_bytes + sum(one.memo.size_bytes for one in list(self._kept.values()))
+        return self._size_bytes + self._memory.size_bytes
 
     def probes(self, numbers: Sequence[int]) -> list[Probe]:
         """Return partitions that are not empty, in the order given.
@@ -316,22 +317,23 @@ class PartitionReader:
         return found
 
     def _read(self, numbers: list[int]) -> dict[int, Probe]:
-        centroids = self._model.wide
-        found = {
-            number: Probe(number, rows, columns, centroids[number])
-            for number, (rows, columns) in zip(numbers, self._stored.read(numbers), strict=True)
-        }
-        added = sum(_size_bytes(one) for one in found.values())
+        centroids, read = self._model.wide, self._stored.read(numbers)
+        added = sum(_size_bytes(*one) for one in read)
         if self._size_bytes + added > _MAX_KEPT_BYTES:
             self._kept, self._references, self._size_bytes = {}, None, 0
+            self._memory = Memory()
+        found = {
+            number: Probe(number, rows, columns, centroids[number], memo=Memo(self._memory))
+            for number, (rows, columns) in zip(numbers, read, strict=True)
+        }
         if added <= _MAX_KEPT_BYTES:
             self._kept.update(found)
             self._size_bytes += added
         return found
 
 
-def _size_bytes(probe: Probe) -> int:
-    return probe.rows.nbytes + sum(column.nbytes for column in probe.columns.values())
+def _size_bytes(rows: Addresses, columns: Columns) -> int:
+    return rows.nbytes + sum(column.nbytes for column in columns.values())
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,8 @@ def refined(
     Raises:
         CorruptFileError: If a file is damaged.
     """
+    if len(candidates) == 1 and query.queries.ndim == 2:
+        return _refined_one(snapshot, column, query, candidates[0], addresses[0])
     rows = np.unique(addresses[0] if len(addresses) == 1 else np.concatenate(addresses))
     places = [rows.searchsorted(own) for own in addresses]
     if query.queries.ndim == 3:
@@ -243,6 +245,23 @@ def refined(
         parts, query.queries, query.metric.value, query.k, lower=query.lower, upper=query.upper
     )
     return _ranked(answer)
+
+
+def _refined_one(
+    snapshot: Snapshot,
+    column: VectorColumn,
+    query: ExactQuery,
+    candidates: Nearest,
+    addresses: Addresses,
+) -> list[Nearest]:
+    """Return the nearest of the candidates for one query; see `refined`."""
+    order = addresses.argsort()
+    vectors, valid = _vectors(snapshot, column, addresses[order])
+    parts = [(vectors, candidates.ids[order], valid, None)]
+    _, ids, distances = nearest_flat(
+        parts, query.queries, query.metric.value, query.k, lower=query.lower, upper=query.upper
+    )
+    return [Nearest(ids, distances)]
 
 
 def _vectors(

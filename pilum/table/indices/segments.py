@@ -286,9 +286,9 @@ class OpenSegment:
         """Update the size in the cache: an index reads parts of its files when it needs them."""
         cache = self.snapshot.session.indices
         index: Index | None = cache.get(self._key)
-        if index is not None:
-            index.counted_bytes = index.size_bytes
-            cache.resize(self._key, index, index.counted_bytes)
+        if index is not None and index.counted_bytes != (size_bytes := index.size_bytes):
+            index.counted_bytes = size_bytes
+            cache.resize(self._key, index, size_bytes)
 
     def _located(self, rows: RowSet) -> RowSet:
         if self.has_ids or self.moved is not None:

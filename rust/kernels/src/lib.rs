@@ -11,6 +11,7 @@ pub mod block;
 pub mod bloom;
 pub mod byte_stream_split;
 pub mod chunks;
+pub mod coalesce;
 pub mod compression;
 pub mod dictionary;
 pub mod distinct;

@@ -7,6 +7,7 @@
 mod analysis;
 mod arrays;
 mod chunking;
+mod coalesce;
 mod conditions;
 mod decoding;
 mod encoding;
@@ -34,6 +35,8 @@ mod _kernels {
     use crate::analysis::{TextAnalyzer, TokenDictionary, TokenSet};
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
+    #[pymodule_export]
+    use crate::coalesce::lay_out_ranges;
     #[pymodule_export]
     use crate::conditions::Condition;
     #[pymodule_export]
