@@ -98,8 +98,6 @@ MISSING_IN_MODULES = {
     ("indices.builder", "RESIDUAL_COLUMN"),  # residuals are never stored here
     *(("indices.ivf", name) for name in ("LanceFileReader", "LanceFileWriter")),
     *(("indices.pq", name) for name in ("LanceFileReader", "LanceFileWriter")),
-    ("namespace", "DynamicContextProvider"),  # of requests
-    *(("namespace", name) for name in ("RestAdapter", "RestNamespace")),  # of servers
     ("query", "MinHashQuery"),
     ("types", "model_to_dict"),
     ("udf", "normalize_transform"),

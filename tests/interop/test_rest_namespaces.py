@@ -1,0 +1,51 @@
+"""Clients and servers of the REST protocol, each of one implementation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pilum
+
+lance: Any = pytest.importorskip("lance", reason="the reference is not installed")
+api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
+theirs: Any = pytest.importorskip("lance.namespace")
+ours: Any = pytest.importorskip("pilum.namespace")
+
+ROWS = pa.table({"x": [1, 2]})
+PAIRS = pytest.mark.parametrize(
+    ("server", "client"), [(ours, theirs), (theirs, ours)], ids=["our server", "our client"]
+)
+
+
+@PAIRS
+def test_tables_are_written_listed_and_dropped(server: Any, client: Any, tmp_path: Path) -> None:
+    with server.RestAdapter("dir", {"root": str(tmp_path)}, port=0) as adapter:
+        found = client.RestNamespace(uri=f"http://127.0.0.1:{adapter.port}")
+        where: dict[str, Any] = {"namespace_client": found, "table_id": ["t"]}
+        for library in (pilum, lance):
+            library.write_dataset(ROWS, mode="create" if library is pilum else "append", **where)
+            assert library.dataset(**where).to_table()["x"].to_pylist()[:2] == [1, 2]
+        assert found.list_tables(api.ListTablesRequest(id=[])).tables == ["t"]
+        request = api.DescribeTableRequest(id=["t"], load_detailed_metadata=True, version=1)
+        described = found.describe_table(request)
+        assert (described.version, described.is_only_declared) == (1, False)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, ROWS.schema) as writer:
+            writer.write_table(ROWS)
+        data = bytes(sink.getvalue())
+        for name in ("u", "v w"):
+            found.create_table(api.CreateTableRequest(id=[name], mode="create"), data)
+        with pytest.raises(api.TableAlreadyExistsError):
+            found.create_table(api.CreateTableRequest(id=["u"]), data)
+        found.deregister_table(api.DeregisterTableRequest(id=["u"]))
+        found.drop_table(api.DropTableRequest(id=["t"]))
+        with pytest.raises(api.TableNotFoundError):
+            found.table_exists(api.TableExistsRequest(id=["t"]))
+        page = found.list_tables(api.ListTablesRequest(id=[], limit=1))
+        assert len(page.tables) == 1
+        with pytest.raises(api.NamespaceNotFoundError):
+            found.namespace_exists(api.NamespaceExistsRequest(id=["nothing"]))
