@@ -18,7 +18,7 @@ from pilum.dataset.scan import Scan, ScanKeywords
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["checked_scan"]
+__all__ = ["checked_scan", "key_of_keywords"]
 
 _PLAIN = frozenset({str, int, float, bool})
 """Types of values that are remembered."""
@@ -41,7 +41,7 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     Raises:
         As `LanceDataset.scanner`.
     """
-    key = _key(keywords)
+    key = key_of_keywords(keywords)
     known: tuple[Scan, pa.Schema] | None = None if key is None else snapshot.prepared.get(key)
     if known is None:
         wanted = _WHOLE if key == _WHOLE_KEY else Scan.of(snapshot, keywords)
@@ -66,7 +66,7 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     return replace(wanted, search=search), schema
 
 
-def _key(keywords: Mapping[str, object]) -> tuple[object, ...] | None:
+def key_of_keywords(keywords: Mapping[str, object]) -> tuple[object, ...] | None:
     """Return what identifies keywords, except a query or else the filter; None for nothing.
 
     Values that are equal may differ in their type, and then only one of them may be valid. A

@@ -165,6 +165,12 @@ class Reading(DatasetBase):
             found = remembered(self._snapshot, keywords)
             if found is not None:
                 return found
+        elif keywords.get("filter") is not None and self._snapshot.manifest.index_section:
+            from pilum.dataset.quick_lookups import quick_table  # few processes use an index
+
+            found = quick_table(self._snapshot, keywords)
+            if found is not None:
+                return found
         return self._scanner(keywords).to_table()
 
     @with_keywords(MoreScanKeywords)
@@ -427,6 +433,12 @@ class Reading(DatasetBase):
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
+        if filter is not None and self._snapshot.manifest.index_section:
+            from pilum.dataset.quick_lookups import quick_count  # few processes use an index
+
+            found = quick_count(self._snapshot, filter)
+            if found is not None:
+                return found
         return self._scanner(ScanKeywords(filter=filter)).count_rows()
 
     def sql(self, sql: str) -> SqlQueryBuilder:

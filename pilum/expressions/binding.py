@@ -506,7 +506,10 @@ def _member(field: pa.Field, name: str, path: str) -> pa.Field:
 
 def _fold(bound: Typed) -> Typed:
     """Evaluate an expression that depends on no column, once."""
-    if isinstance(bound.node, Constant) or _has_column(bound.node):
+    node = bound.node
+    if type(node) is Compare and type(node.left) is Column:  # the common case
+        return bound
+    if isinstance(node, Constant) or _has_column(node):
         return bound
     value = evaluate(bound.node, _NO_ROWS)
     return Typed(Constant(value if isinstance(value, pa.Scalar) else value[0]), bound.type)

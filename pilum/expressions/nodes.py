@@ -223,6 +223,10 @@ def references(node: Expression) -> tuple[str, ...]:
     A member of a struct is a dotted path. If a name in the path contains a dot, or the whole struct
     is read too, the struct is named instead.
     """
+    if type(node) is Compare and type(node.right) is Constant:  # the common case
+        found = node.left.path if type(node.left) is Column else ()
+        if len(found) == 1:
+            return found
     paths = [below.path for below in walk(node) if isinstance(below, Column)]
     if len(paths) == 1 and len(paths[0]) == 1:
         return paths[0]

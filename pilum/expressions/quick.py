@@ -12,7 +12,7 @@ import re
 
 from pilum.expressions.nodes import And, Call, Column, Compare, Expression, InList, Like, Literal
 
-__all__ = ["quick_parse"]
+__all__ = ["integer_sought", "quick_parse"]
 
 _NAME = r"(?!(?:{})\b)([a-z_][a-z0-9_]*)".format(
     "all|and|any|array|as|between|binary|case|cast|char|date|distinct|div|else|end|escape|exists|"
@@ -34,8 +34,15 @@ _CALL = re.compile(
     _FLAGS,
 )
 _IN = re.compile(rf"\s*{_NAME}\s+in\s*\(\s*({_ITEMS})\s*\)\s*$", _FLAGS)
+_EQUALITY = re.compile(rf"\s*{_NAME}\s*=\s*({_INTEGER})\s*", _FLAGS)
 _OPERATORS = frozenset({"=", "<>", "!=", "<=", ">=", "<", ">"})
 _ITEM = re.compile(rf"{_INTEGER}|{_TEXT}")
+
+
+def integer_sought(text: str) -> tuple[str, int] | None:
+    """Return the column and the integer of a filter that is `column = integer`; else None."""
+    found = _EQUALITY.fullmatch(text)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def quick_parse(text: str) -> Expression | None:

@@ -117,6 +117,15 @@ class Index(ABC):
         del values
         return None
 
+    def rows_with(self, value: int) -> Addresses | None:
+        """Return the references of the few rows with one integer; None if it takes a `search`.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        del value
+        return None
+
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` for this segment, by the reference's names."""

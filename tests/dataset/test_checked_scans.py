@@ -75,7 +75,7 @@ def test_an_indexed_query_takes_few_calls(
 
 
 @pytest.mark.parametrize(
-    ("most", "condition"), [(230, "id = {}"), (240, "id IN ({}, 5, 6)"), (295, "few = {}")]
+    ("most", "condition"), [(150, "id = {}"), (240, "id IN ({}, 5, 6)"), (295, "few = {}")]
 )
 def test_the_next_value_takes_few_calls(
     dataset: pilum.LanceDataset, most: int, condition: str

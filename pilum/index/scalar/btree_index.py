@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.cache import Cache
@@ -146,6 +147,25 @@ class BTreeIndex(Index):
             case _:
                 return None
         return Answer(RowSet.of(rows), self._null_rows)
+
+    def rows_with(self, value: int) -> Addresses | None:
+        """Return the rows with one integer, if it is in one page; see `Index.rows_with`."""
+        limits = self._integers
+        if limits is None or not limits.min <= value <= limits.max:
+            return None
+        key, lookup = limits.dtype.type(value), self._lookup
+        first, stop = int(lookup.place_of_max(key, "left")), int(lookup.place_of_min(key, "right"))
+        if stop <= first:
+            return _NO_REFERENCES
+        if stop - first > 1:
+            return None
+        [page] = self._load(lookup.pages[first:stop])
+        return page.between(key, key, "left", "right")
+
+    @cached_property
+    def _integers(self) -> np.iinfo[Any] | None:
+        """The limits of the values; None if they are not integers."""
+        return np.iinfo(self.type.to_pandas_dtype()) if pt.is_integer(self.type) else None
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
         """Return the pairs of a value and a row with this value; floats are equal by their bits."""

@@ -143,6 +143,8 @@ _UNKNOWN = Unknown()
 
 def condition_of(node: Expression) -> Condition:
     """Return the condition of a bound filter; `Unknown` if no part of it can be a query."""
+    if type(node) is Compare:  # the common case
+        return _compared(node.operator, node.left, node.right)
     match node:
         case nodes.And(operands=operands):
             return _all_of(map(condition_of, operands))
@@ -161,8 +163,6 @@ def condition_of(node: Expression) -> Condition:
             return Ask(indexed, IsNull())
         case nodes.Distinct(left=left, right=right):
             return _negated(_truth(_compared("=", left, right)))
-        case Compare(operator=operator, left=left, right=right):
-            return _compared(operator, left, right)
         case InSet(operand=operand, values=values, has_null=has_null):
             # `a IN (1, NULL)` is true for 1, but null for all other values.
             indexed = _indexed(operand)
@@ -200,7 +200,7 @@ _JSON = {
 def _compared(operator: str, left: Expression, right: Expression) -> Condition:
     if isinstance(left, Constant):
         left, right, operator = right, left, MIRRORED[operator]
-    indexed = _indexed(left)
+    indexed = Indexed(left.path) if type(left) is Column else _indexed(left)
     if indexed is None or not isinstance(right, Constant) or not right.value.is_valid:
         return _UNKNOWN
     if pt.is_nested(right.value.type):  # no index orders lists
@@ -216,10 +216,10 @@ def _compared(operator: str, left: Expression, right: Expression) -> Condition:
 
 
 def _equal(indexed: Indexed, value: pa.Scalar) -> Condition:
-    values = [value]
-    if _is_float_zero(value):
-        values = [scalar_of(-0.0, value.type), scalar_of(0.0, value.type)]
-    return Ask(indexed, IsIn(array_of(values, value.type)))
+    kind = value.type
+    if pt.is_floating(kind) and is_zero(value):
+        return Ask(indexed, IsIn(array_of([scalar_of(-0.0, kind), scalar_of(0.0, kind)], kind)))
+    return Ask(indexed, IsIn(pa.repeat(value, 1)))
 
 
 def _is_float_zero(value: pa.Scalar) -> bool:

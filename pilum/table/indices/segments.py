@@ -201,20 +201,27 @@ class OpenSegment:
         """The existing fragments that it covers."""
         return self.segment.fragments
 
-    def search(self, query: Query) -> Answer | None:
+    def search(self, query: Query, most_rows: int | None = None) -> Answer | None:
         """Return the rows that match, as addresses in the covered fragments.
 
+        Args:
+            query: The query.
+            most_rows: Maximum number of rows that it may be estimated to find; None for any number.
+
         Returns:
-            The answer; None if it cannot say more than that all covered rows may match. A set that
-            is a complement may contain rows of other fragments.
+            The answer; None if it cannot say more than that all covered rows may match, or if they
+            may be too many. A set that is a complement may contain rows of other fragments.
 
         Raises:
             CorruptFileError: If a file is damaged.
         """
         index = self.index
+        if most_rows is not None:
+            num_rows = index.estimate(query)
+            if num_rows is None or num_rows > most_rows:
+                return None
         found = index.search(query)
-        if index.size_bytes != index.counted_bytes:
-            self.count_bytes()
+        self.count_grown(index)
         return None if found is None else self.answer(found)
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
@@ -281,6 +288,11 @@ class OpenSegment:
     def has_ids(self) -> bool:
         """Whether its references are stable row ids, which are no addresses."""
         return self.segment.references is References.ROW_IDS
+
+    def count_grown(self, index: Index) -> None:
+        """Update the size of the index in the cache if it has changed."""
+        if index.size_bytes != index.counted_bytes:
+            self.count_bytes()
 
     def count_bytes(self) -> None:
         """Update the size in the cache: an index reads parts of its files when it needs them."""

@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.expressions.filter import BoundFilter, SqlFilter
-from pilum.expressions.nodes import Opaque
 from pilum.table.indices.conditions import (
     AllOf,
     AnyOf,
@@ -28,8 +27,10 @@ from pilum.table.indices.conditions import (
     Negation,
     OneOf,
     Truth,
+    Unknown,
     condition_of,
 )
+from pilum.table.indices.direct import DirectIndex, direct_selection, remember_direct
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.plans import (
     Asked,
@@ -62,6 +63,8 @@ _MOST_TIMES_MORE = 12
 _FEW_ROWS = 64
 """A part of an AND is not searched if it finds more times as many rows, and so many more."""
 
+_UNKNOWN = Unknown()
+
 
 def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Selection | None:
     """Return the rows that indices found for the filter of a scan; None if it is better to scan.
@@ -72,7 +75,16 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
     if type(options.filter) is RowFilter:
         covered = BitMap(fragment.id for fragment in snapshot.manifest.fragments)
         return Selection(covered, options.filter.rows, True)
-    plan = plan_of(snapshot, options, use)
+    remembered = _Remembered(snapshot, options, use)
+    plan = remembered.plan
+    if not remembered.has_plan:
+        condition = _condition(options)
+        if type(condition) is Ask and remembered.is_new:
+            direct = direct_selection(snapshot, options, use, condition)
+            if direct is not None:
+                remembered.keep(None)
+                return direct
+        plan = _planned(snapshot, options, use, condition, remembered)
     found = None if plan is None else plan.search()
     if found is None:
         return None
@@ -82,30 +94,83 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
 def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | None:
     """Return the plan for the filter of a scan; None if it is better to scan.
 
-    The version remembers the second plan of a filter: the first search has loaded parts of indices
-    that make estimates exact.
-
     Raises:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
+    remembered = _Remembered(snapshot, options, use)
+    if remembered.has_plan:
+        return remembered.plan
+    return _planned(snapshot, options, use, _condition(options), remembered)
+
+
+def _condition(options: ScanOptions) -> Condition:
     filter = options.filter
-    if filter is None or isinstance(filter.implied, Opaque):
+    return _UNKNOWN if filter is None else condition_of(filter.implied)
+
+
+class _Remembered:
+    """The plan of a filter that the version remembers, if it does.
+
+    It remembers the second plan: the first search has loaded parts of indices that make estimates
+    exact.
+
+    Attributes:
+        plan: The plan; None if it is better to scan.
+        has_plan: Whether it is remembered.
+        is_new: Whether the filter was not used before, as far as it is remembered.
+    """
+
+    __slots__ = ("_filter", "_key", "_prepared", "has_plan", "is_new", "plan")
+
+    def __init__(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> None:
+        filter = self._filter = options.filter
+        restrictions = use.only_covered, use.segments, use.only_counts
+        parts = options.fragment_ids, options.limit, options.offset
+        self._key = plan_of, id(filter), restrictions, parts
+        self._prepared = snapshot.prepared
+        known: tuple[BoundFilter, list[Plan | None]] | None = self._prepared.get(self._key)
+        if known is not None and known[0] is not filter:  # the entry keeps the filter and its id
+            known = None
+        self.is_new = known is None
+        self.has_plan = known is not None and bool(known[1])
+        self.plan = known[1][0] if known is not None and self.has_plan else None
+
+    def keep(self, plan: Plan | None) -> None:
+        """Remember a plan, if it is the second one, and its filter means the same at any time."""
+        if isinstance(self._filter, SqlFilter) and self._filter.is_lasting:
+            self._prepared.put(self._key, (self._filter, [] if self.is_new else [plan]), 1)
+
+
+def _planned(
+    snapshot: Snapshot,
+    options: ScanOptions,
+    use: IndexUse,
+    condition: Condition,
+    remembered: _Remembered,
+) -> Plan | None:
+    filter = options.filter
+    if filter is None or condition == _UNKNOWN:
         return None
-    restrictions = use.only_covered, use.segments, use.only_counts
-    key = plan_of, id(filter), restrictions, options.fragment_ids, options.limit, options.offset
-    known: tuple[BoundFilter, list[Plan | None]] | None = snapshot.prepared.get(key)
-    is_known = known is not None and known[0] is filter  # the entry keeps the filter and its id
-    if known is not None and is_known and known[1]:
-        return known[1][0]
     planner = _Planner(snapshot, use)
-    plan = planner.plan(condition_of(filter.implied))
+    plan = planner.plan(condition)
     if plan is not None and not plan.covered:
         plan = None
     if plan is not None and not use.only_covered:
         plan = plan if _is_worth_it(snapshot, options, filter, plan, use) else None
-    if planner.is_lasting and isinstance(filter, SqlFilter) and filter.is_lasting:
-        snapshot.prepared.put(key, (filter, [plan] if is_known else []), 1)
+    if planner.is_lasting:
+        remembered.keep(plan)
+        if isinstance(plan, Asked) and use.segments is None:
+            _remember_direct(snapshot, filter, plan)
     return plan
+
+
+def _remember_direct(snapshot: Snapshot, filter: BoundFilter, plan: Asked) -> None:
+    """Remember the index of a plan if it is the only one on its column, and one segment."""
+    if len(plan.indices) == 1 and len(plan.indices[0].segments) == 1:
+        scan_ns = _scan_ns(snapshot, filter, _rows_of(snapshot, plan.covered))
+        most_rows = int(scan_ns / (_LISTED_ROW_NS + _READ_ROW_NS))
+        direct = DirectIndex.of(plan.indices[0].segments[0], plan.covered, most_rows)
+        remember_direct(snapshot, plan.ask.indexed.path, direct)
 
 
 class _Planner:
@@ -221,9 +286,14 @@ def _is_worth_it(
         num_fragments = max(int(num_fragments * share), 1)
     if use.only_counts:
         read_rows = 0
-    scan_ns = num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, filter) * _SCANNED_BYTE_NS)
+    scan_ns = _scan_ns(snapshot, filter, num_rows)
     saved_ns = scan_ns + max(num_fragments - read_rows, 0) * _FRAGMENT_NS
     return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= saved_ns
+
+
+def _scan_ns(snapshot: Snapshot, filter: BoundFilter, num_rows: int) -> float:
+    """Return the estimated time in which a scan tests rows of the filter's columns."""
+    return num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, filter) * _SCANNED_BYTE_NS)
 
 
 def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:

@@ -47,7 +47,15 @@ from pilum.table.read.windows import (
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter
 
-__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "scan_tables"]
+__all__ = [
+    "ScanOptions",
+    "column_names",
+    "count_rows",
+    "scan",
+    "scan_schema",
+    "scan_table",
+    "scan_tables",
+]
 
 _FIRST_WINDOW_BATCHES = 4
 _MOST_AHEAD = 31
@@ -95,6 +103,12 @@ class ScanOptions:
     with_payloads: bool = False
     window_bytes: int | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows that match the filter are read, from any fragment."""
+        is_limited = self.limit is not None or self.offset > 0 or self.with_payloads
+        return not is_limited and self.fragment_ids is None and self.row_range is None
+
     def with_filter(self, filter: BoundFilter) -> ScanOptions:
         """Return the options with another filter, and no selection."""
         changed = object.__new__(ScanOptions)  # as `dataclasses.replace`, which takes longer
@@ -114,7 +128,7 @@ _EVERYTHING = ScanOptions()
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
     """Return the schema of the batches of a scan."""
     if options.with_payloads:
-        return ReadColumns.of(materialized(snapshot.schema), _names(snapshot, options)).schema
+        return ReadColumns.of(materialized(snapshot.schema), column_names(snapshot, options)).schema
     return _columns(snapshot, options).schema
 
 
@@ -134,7 +148,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
         CorruptFileError: If a file is damaged.
         FilterError: If the filter fails on a value.
     """
-    if not _names(snapshot, options):
+    if not column_names(snapshot, options):
         yield from (batch.select([]) for batch in scan(snapshot, _addresses(options)))
         return
     yield from batches(scan_tables(snapshot, options), options.batch_size or BATCH_ROWS)
@@ -142,7 +156,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     """Read all rows of a scan, without splitting them into batches."""
-    names = _names(snapshot, options)
+    names = column_names(snapshot, options)
     if not names:
         return scan_table(snapshot, _addresses(options)).select([])
     found = _looked_up(snapshot, options, names)
@@ -244,7 +258,7 @@ def _addresses(options: ScanOptions) -> ScanOptions:
 
 
 def _columns(snapshot: Snapshot, options: ScanOptions) -> ReadColumns:
-    return ReadColumns.described(snapshot, _names(snapshot, options))
+    return ReadColumns.described(snapshot, column_names(snapshot, options))
 
 
 def _tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:
@@ -252,7 +266,8 @@ def _tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:
     return ReadColumns.described(snapshot, filter.columns or (ROW_ID,))
 
 
-def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
+def column_names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
+    """Return the names of the columns of a scan."""
     names = tuple(snapshot.schema.names) if options.columns is None else options.columns
     if not (options.with_row_id or options.with_row_address):
         return names

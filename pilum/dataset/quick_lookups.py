@@ -1,0 +1,72 @@
+"""Look up the rows with one integer, with as few steps as possible.
+
+    to_table(filter="id = 5", columns=["a"])    a checked scan; its plan uses the index on `id`
+    to_table(filter="id = 6", columns=["a"])    key 6 in this index ──▶ the rows, without a scan
+
+The version remembers the index and, by the other keywords, the columns of the scan.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pilum.dataset.checked_scans import key_of_keywords
+from pilum.dataset.scan import Scan, ScanKeywords
+from pilum.expressions.quick import integer_sought
+from pilum.table.indices.direct import direct_index
+from pilum.table.indices.index_use import ANY_INDEX
+from pilum.table.read.columns import ReadColumns
+from pilum.table.read.json_columns import given_table
+from pilum.table.read.scan import column_names
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import Part, read_parts
+
+__all__ = ["quick_count", "quick_table"]
+
+_Known: TypeAlias = "tuple[Scan, pa.Schema]"
+
+
+def quick_table(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
+    """Return the rows of a scan that looks up one integer; None if it takes a scan."""
+    filter = keywords.get("filter")
+    sought = integer_sought(filter) if isinstance(filter, str) else None
+    columns = None if sought is None else _columns(snapshot, keywords)
+    parts = None if sought is None or columns is None else _parts(snapshot, *sought)
+    if parts is None or columns is None:
+        return None
+    table = read_parts(snapshot, parts, columns)
+    return given_table(table) if snapshot.schema.has_marks else table
+
+
+def quick_count(snapshot: Snapshot, filter: object) -> int | None:
+    """Return the number of rows with one integer; None if it takes a scan."""
+    sought = integer_sought(filter) if isinstance(filter, str) else None
+    parts = None if sought is None else _parts(snapshot, *sought)
+    return None if parts is None else sum([len(rows) for _, rows in parts])
+
+
+def _parts(snapshot: Snapshot, column: str, value: int) -> list[Part] | None:
+    """Return the rows with an integer; None if it takes a scan."""
+    direct = direct_index(snapshot, (column,))
+    return None if direct is None else direct.parts_with(value)
+
+
+def _columns(snapshot: Snapshot, keywords: ScanKeywords) -> ReadColumns | None:
+    """Return the columns of a scan, if it was checked and returns all rows as they are read."""
+    key = key_of_keywords(keywords)
+    if key is None:
+        return None
+    found: ReadColumns | None = snapshot.prepared.get((quick_table, key))
+    if found is None:
+        known: _Known | None = snapshot.prepared.get(key)
+        wanted = None if known is None else known[0]
+        if wanted is None or not (wanted.is_plain and wanted.options.is_whole):
+            return None
+        names = column_names(snapshot, wanted.options)
+        if not names or wanted.indices is not ANY_INDEX:
+            return None
+        found = ReadColumns.described(snapshot, names)
+        snapshot.prepared.put((quick_table, key), found, 1)
+    return found

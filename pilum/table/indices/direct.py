@@ -1,0 +1,108 @@
+"""Direct answers: one query of one column, from the only segment of the only index on it.
+
+    id = 5        Ask(id, IsIn(5))        one segment        ──▶ the rows, without a plan
+
+Most lookups are of this form, and finding few rows takes less time than planning how. A version
+remembers the segment of a column when the first plan has used it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.index.answers import RowSet
+from pilum.table.indices.conditions import Ask
+from pilum.table.indices.index_use import IndexUse
+from pilum.table.indices.segments import UNREADABLE, OpenSegment, located
+from pilum.table.read.scan import ScanOptions
+from pilum.table.read.selection import Selection
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import Part, parts_at
+
+__all__ = ["DirectIndex", "direct_index", "direct_selection", "remember_direct"]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectIndex:
+    """The only index on a column, if it is one segment.
+
+    Attributes:
+        segment: The segment.
+        covered: The fragments that it covers.
+        most_rows: Number of rows up to which it is certain to be faster than a scan of the table.
+        finds_all: Whether it covers all fragments, whose order is that of addresses, and its
+            references are addresses.
+    """
+
+    segment: OpenSegment
+    covered: BitMap
+    most_rows: int
+    finds_all: bool
+
+    @classmethod
+    def of(cls, segment: OpenSegment, covered: BitMap, most_rows: int) -> Self:
+        """Return the index."""
+        fragments = segment.snapshot.manifest.fragments
+        is_whole = len(covered) == len(fragments) and fragments.are_ascending
+        has_addresses = not segment.has_ids and segment.moved is None
+        return cls(segment, covered, most_rows, is_whole and has_addresses)
+
+    def parts_with(self, value: int) -> list[Part] | None:
+        """Return all rows of the table with one integer; None if it needs a plan.
+
+        Raises:
+            CorruptFileError: If the entries of indices in the manifest are damaged.
+        """
+        if not self.finds_all or not self.most_rows:
+            return None
+        segment = self.segment
+        try:
+            index = segment.index
+            rows = index.rows_with(value)
+            if rows is None or len(rows) > self.most_rows:
+                return None
+            segment.count_grown(index)
+            if len(rows) > 1:
+                rows = RowSet.of(rows).listed
+            return parts_at(segment.snapshot, located(rows, self.covered))
+        except (InvalidInputError, *UNREADABLE):  # the plan leaves it out, and warns of it
+            return None
+
+
+def remember_direct(snapshot: Snapshot, path: tuple[str, ...], direct: DirectIndex) -> None:
+    """Remember the index on a column, for `direct_selection`."""
+    snapshot.prepared.put((DirectIndex, path), direct, 1)
+
+
+def direct_index(snapshot: Snapshot, path: tuple[str, ...]) -> DirectIndex | None:
+    """Return the index on a column, if it is remembered."""
+    found: DirectIndex | None = snapshot.prepared.get((DirectIndex, path))
+    return found
+
+
+def direct_selection(
+    snapshot: Snapshot, options: ScanOptions, use: IndexUse, ask: Ask
+) -> Selection | None:
+    """Return the rows that match a query; None if it needs a plan.
+
+    Raises:
+        CorruptFileError: If the entries of indices in the manifest are damaged.
+    """
+    is_part = options.limit is not None or options.fragment_ids is not None
+    if is_part or use.segments is not None or ask.indexed.json_path is not None:
+        return None
+    direct = direct_index(snapshot, ask.indexed.path)
+    if direct is None:
+        return None
+    try:
+        found = direct.segment.search(ask.query, direct.most_rows)
+    except UNREADABLE:  # the plan leaves it out, and warns of it
+        return None
+    if found is None:
+        return None
+    is_exact = ask.is_exact and found.is_exact
+    return Selection(direct.covered, found.rows, is_exact, use.only_covered)

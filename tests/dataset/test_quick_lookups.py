@@ -1,0 +1,111 @@
+"""Lookups of one integer return what a scan returns, whatever the table and the index are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from python_calls import num_calls
+
+import pilum
+
+NUM_ROWS = 3000
+KEYS = np.random.default_rng(5).permutation(NUM_ROWS) - 1000
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
+    """Returns a table of two fragments, with keys, keys of four rows each, and names."""
+    key = pa.array(KEYS, mask=KEYS % 50 == 7)
+    table = pa.table({"key": key, "four": KEYS // 4, "name": [f"row {one}" for one in KEYS]})
+    found = pilum.write_dataset(
+        table, str(tmp_path_factory.mktemp("quick") / "t"), max_rows_per_file=NUM_ROWS // 2
+    )
+    found.create_scalar_index("key", "BTREE")
+    found.create_scalar_index("four", "BTREE")
+    return found
+
+
+def _agree(dataset: pilum.LanceDataset, column: str, values: list[int], **scan: Any) -> None:
+    """Look up values, and compare the answers with those of scans without an index."""
+    for value in values:
+        filter = f"{column} = {value}"
+        expected = dataset.to_table(filter=filter, use_scalar_index=False, **scan)
+        assert dataset.to_table(filter=filter, **scan) == expected, filter
+        every = dataset.scanner([], filter=filter, use_scalar_index=False, with_row_id=True)
+        assert dataset.count_rows(filter) == every.count_rows(), filter
+
+
+@pytest.mark.parametrize("column", ["key", "four"])
+@pytest.mark.parametrize(
+    "scan",
+    [
+        {},
+        {"columns": ["name", "key"]},
+        {"columns": ["key"], "with_row_id": True, "with_row_address": True},
+        {"columns": {"twice": "key * 2"}},
+        {"columns": ["name"], "limit": 2, "offset": 1},
+        {"columns": ["name"], "batch_size": 1},
+    ],
+)
+def test_values_are_found(dataset: pilum.LanceDataset, column: str, scan: dict[str, Any]) -> None:
+    _agree(dataset, column, [7, -3, 57, 1999, 2000, -1001, 10**17, 0], **scan)
+
+
+def test_few_calls_find_a_value(dataset: pilum.LanceDataset) -> None:
+    """The first lookups find out how: the next ones do not parse, bind or plan."""
+
+    def found(filter: str) -> Callable[[], object]:
+        return lambda: dataset.to_table(["key"], filter=filter)
+
+    for value in (3, 4, 5):
+        found(f"key = {value}")()
+    assert 0 < num_calls(found("key = 6")) <= 150
+    assert 0 < num_calls(lambda: dataset.count_rows("key = 6")) <= 55
+    assert num_calls(found("KEY = 6")) > 150
+
+
+def test_other_fragments_are_not_left_out(dataset: pilum.LanceDataset, tmp_path: Path) -> None:
+    table = dataset.to_table()
+    changed = pilum.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=NUM_ROWS // 2)
+    changed.create_scalar_index("key", "BTREE")
+    values = [3, 4, 5, 60]
+    _agree(changed, "key", values, columns=["name"])
+    changed.delete("key IN (4, 60)")
+    _agree(changed, "key", values, columns=["name"])
+    changed.insert(pa.table({"key": [5, 60], "four": [1, 2], "name": ["a", "b"]}))
+    _agree(changed, "key", values, columns=["name"])
+    assert changed.count_rows("key = 5") == 2
+    changed.optimize.optimize_indices(num_indices_to_merge=0)  # a second segment
+    _agree(changed, "key", values, columns=["name"])
+    changed.optimize.compact_files(defer_index_remap=True)
+    _agree(changed, "key", values, columns=["name"])
+    changed.drop_index("key_idx")
+    _agree(changed, "key", values, columns=["name"])
+
+
+@pytest.mark.parametrize("form", ["i1", "u1", "u4", "u8", "i8"])
+def test_values_of_every_width(tmp_path: Path, form: str) -> None:
+    limits = np.iinfo(form)
+    ends = np.array([limits.min, limits.min + 1, 0, 5, limits.max - 1, limits.max], form)
+    table = pa.table({"key": np.tile(ends, 200), "row": range(1200)})
+    dataset = pilum.write_dataset(table, str(tmp_path / "t"), enable_stable_row_ids=True)
+    dataset.create_scalar_index("key", "BTREE")
+    values = [0, 5, 6, -1, 127, 128, 255, 256, 2**53 + 1, 10**17]
+    _agree(dataset, "key", [*values, *ends.tolist()], columns=["row"], with_row_id=True)
+
+
+def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(pa.table({"key": range(20_000)}), str(tmp_path / "t"))
+    dataset.create_scalar_index("key", "BTREE")
+    for key in (1, 2, 3):
+        assert dataset.to_table(filter=f"key = {key}").num_rows == 1
+    [pages] = (tmp_path / "t/_indices").glob("*/page_data.lance")
+    with pages.open("r+b") as file:
+        file.truncate(100)
+    with pytest.warns(RuntimeWarning, match="key_idx"):
+        assert dataset.to_table(filter="key = 19000")["key"].to_pylist() == [19_000]
