@@ -1,78 +1,59 @@
-"""Namespaces: tables that are listed, described, created and dropped by name.
+"""A folder as a namespace: tables that are listed, described, created and dropped by name.
 
-    root/
-      orders.lance/                        the table "orders": a folder with a version, or with
-        .lance-reserved                      a declaration, for a writer that is about to create it
-        .lance-deregistered                  a mark by which it is not listed, though its files stay
-      __manifest/                          optional: a table of further tables, see below
-
-The manifest table is written by the reference. It lists tables that have other folders, and tables
-of child namespaces. It has a row for each, with these columns among others:
-
-    object_id      "orders", or "sales$orders" for the table "orders" of the namespace "sales"
-    object_type    "table" or "namespace"
-    location       the folder, relative to the root
-
-Here its tables are listed, described and opened, but not changed.
+Tables of the root are folders with their names (`folders.py`). Child namespaces, their tables,
+tables with properties and tables in folders of other names are rows of the manifest table
+(`manifest.py`), which is created when it is needed first. Once it exists, it lists the tables of
+the root too, as that of the reference.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 
-from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
-from pilum.dataset.namespaces import namespace_package
-from pilum.errors import (
-    DatasetAlreadyExistsError,
-    DatasetNotFoundError,
-    InvalidInputError,
-    NotFoundError,
+from pilum.dataset.lance_dataset import LanceDataset, write_dataset
+from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError
+from pilum.namespace.folders import SUFFIX, Folders, State
+from pilum.namespace.ids import (
+    children,
+    id_of,
+    is_below,
+    key_of,
+    page,
+    prefix_of,
+    within_root,
 )
+from pilum.namespace.manifest import NAMESPACE, TABLE, Entry, ManifestTable
 from pilum.schema import schema_to_json
-from pilum.storage.base import prefetch
-from pilum.storage.local import LocalStore
 from pilum.storage.open import open_store
 from pilum.table.read.session import Session
 from pilum.table.refs.references import Reference
 
-namespace_package()
-
-import lance_namespace as api  # noqa: E402  # after the check that it is installed
+import lance_namespace as api  # isort: skip  # ids.py has checked that it is installed
 
 __all__ = ["DirectoryNamespace"]
 
-_RESERVED: Final = ".lance-reserved"
-_DEREGISTERED: Final = ".lance-deregistered"
-_MARK: Final = b"reserved"
-"""The content of both marks."""
-_SUFFIX: Final = ".lance"
-_MANIFEST: Final = "__manifest"
-_DELIMITER: Final = "$"
-_INVALID_NAME: Final = re.compile(r"[/\\$\x00-\x1f\x7f]|^\.")
 _STORAGE: Final = "storage."
-_SWITCHES: Final = ("manifest_enabled", "vend_input_storage_options")
+_SWITCHES: Final = ("manifest_enabled", "dir_listing_enabled", "vend_input_storage_options")
 
 
 @dataclass(frozen=True)
-class _State:
-    """Contents of the folder of a table."""
+class _Found:
+    """A table that is listed.
 
-    reserved: bool
-    deregistered: bool
-    has_versions: bool
+    Attributes:
+        folder: Its folder below the root.
+        state: Contents of the folder.
+        entry: Its row in the manifest table, None if only its folder lists it.
+    """
 
-    @property
-    def is_listed(self) -> bool:
-        return (self.reserved or self.has_versions) and not self.deregistered
+    folder: str
+    state: State
+    entry: Entry | None
 
 
 class DirectoryNamespace(api.LanceNamespace):
@@ -95,8 +76,9 @@ class DirectoryNamespace(api.LanceNamespace):
             context_provider: Must be None.
             properties: `root` is the folder, a path or URI as in `pilum.dataset`. `storage.x` is
                 the option `x` of its object store. With `manifest_enabled="false"`, the manifest
-                table is ignored. With `vend_input_storage_options="false"`, descriptions of tables
-                do not contain the options of the object store.
+                table is ignored. With `dir_listing_enabled="false"`, only the manifest table lists
+                tables. With `vend_input_storage_options="false"`, descriptions of tables do not
+                contain the options of the object store.
 
         Raises:
             InvalidInputError: If a property is missing, unknown or invalid.
@@ -113,24 +95,73 @@ class DirectoryNamespace(api.LanceNamespace):
                 f"DirectoryNamespace: unknown properties {sorted(unknown)}; expected root, "
                 f"{', '.join(_SWITCHES)} or {_STORAGE}*"
             )
-        self._options = {name.removeprefix(_STORAGE): value for name, value in options.items()}
-        self._reads_manifest, self._vends = (_is_on(given, name) for name in _SWITCHES)
-        self._session = session
-        self._store = open_store(given["root"], self._options)
-        self._root = self._store.uri.rstrip("/")
+        options = {name.removeprefix(_STORAGE): value for name, value in options.items()}
+        has_manifest, self._lists_folders, self._vends = (_is_on(given, name) for name in _SWITCHES)
+        if not has_manifest and not self._lists_folders:
+            raise InvalidInputError(
+                "DirectoryNamespace: manifest_enabled and dir_listing_enabled are both false, so "
+                "that nothing lists tables"
+            )
+        self._folders = Folders(open_store(given["root"], options), options, session)
+        self._manifest = ManifestTable(self._folders, has_manifest)
 
     def namespace_id(self) -> str:
         """Return a text that identifies the folder."""
-        return f'DirectoryNamespace {{ root: "{self._root}" }}'
+        return f'DirectoryNamespace {{ root: "{self._folders.root}" }}'
 
     def __repr__(self) -> str:
-        return f"DirectoryNamespace(root={self._root!r})"
+        return f"DirectoryNamespace(root={self._folders.root!r})"
+
+    def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
+        """Create a namespace in one that exists. The mode is "create" (the default) or "exist_ok".
+
+        NamespaceAlreadyExistsError is raised with the mode "create" if it exists.
+        """
+        mode = _mode(request, ("create", "existok"))
+        names = id_of(request)
+        entry = Entry.of(NAMESPACE, None, request.properties)
+        self._require_namespace(names[:-1])
+        try:
+            self._manifest.add(key_of(names), entry)
+        except api.NamespaceAlreadyExistsError:
+            if mode == "create":
+                raise
+            return api.CreateNamespaceResponse()
+        return api.CreateNamespaceResponse(properties=request.properties)
+
+    def describe_namespace(
+        self, request: api.DescribeNamespaceRequest
+    ) -> api.DescribeNamespaceResponse:
+        """Return the properties of a namespace."""
+        if not request.id:
+            return api.DescribeNamespaceResponse(properties=self._manifest.root_properties())
+        entry = self._require_namespace(request.id)
+        properties = entry.properties(key_of(request.id)) if entry else None
+        return api.DescribeNamespaceResponse(properties=properties or {})
+
+    def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
+        """Drop an empty namespace; with the mode "skip" also one that does not exist."""
+        if (request.behavior or "restrict").lower() != "restrict":
+            raise api.UnsupportedOperationError(
+                f"behavior: expected restrict, found {request.behavior!r}; drop the tables first"
+            )
+        mode = _mode(request, ("fail", "skip"))
+        names = id_of(request)
+        try:
+            self._require_namespace(names)
+        except api.NamespaceNotFoundError:
+            if mode == "fail":
+                raise
+            return api.DropNamespaceResponse()
+        self._manifest.remove(key_of(names), NAMESPACE, unless_contains=True)
+        return api.DropNamespaceResponse()
 
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
-        """Return the namespaces directly in one, which only a manifest table has."""
-        prefix = _prefix(request.id)
-        ids = [key for key, kind in self._registered() if kind == "namespace"]
-        names, token = _page(_children(ids, prefix), request)
+        """Return the namespaces directly in one, in lexical order."""
+        entries = self._manifest.entries()
+        self._require_namespace(request.id, entries)
+        ids = [key for key, entry in entries.items() if entry.kind == NAMESPACE]
+        names, token = page(children(ids, prefix_of(request.id)), request)
         return api.ListNamespacesResponse(namespaces=names, page_token=token)
 
     def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
@@ -140,51 +171,69 @@ class DirectoryNamespace(api.LanceNamespace):
 
     def list_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
         """Return the names of the tables of a namespace, in lexical order."""
-        self._require_namespace(request.id)
-        prefix = _prefix(request.id)
-        registered = [key for key, kind in self._registered() if kind == "table"]
-        found = set(_children(registered, prefix))
-        if not prefix:
-            found.update(self._listed(request.include_declared is not False))
-        names, token = _page(sorted(found), request)
-        return api.ListTablesResponse(tables=names, page_token=token)
+        entries = self._manifest.entries()
+        self._require_namespace(request.id, entries)
+        found = children(self._registered(entries, request), prefix_of(request.id))
+        names = {*found, *(() if request.id else self._listed(request))}
+        shown, token = page(sorted(names), request)
+        return api.ListTablesResponse(tables=shown, page_token=token)
+
+    def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
+        """Return the ids of all tables, with "$" between their names, in lexical order."""
+        registered = self._registered(self._manifest.entries(), request)
+        shown, token = page(sorted({*registered, *self._listed(request)}), request)
+        return api.ListTablesResponse(tables=shown, page_token=token)
 
     def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
         """Return the location of a table and the options of its store.
 
         Its version, schema and statistics are returned with `load_detailed_metadata`.
         """
-        *parents, name = _id_of(request)
-        folder, state = self._found(request)
-        location, wanted, details = self._location(folder), _version(request), {}
-        if wanted is not None or (request.load_detailed_metadata and state.has_versions):
+        *parents, name = names = id_of(request)
+        found = self._found(names)
+        has_versions, wanted, details = found.state.has_versions, _version(request), {}
+        if wanted is not None or (request.load_detailed_metadata and has_versions):
             try:
-                details = _details(self._open(folder, wanted))
+                details = _details(self._folders.open(found.folder, wanted))
             except NotFoundError as error:
                 raise api.TableVersionNotFoundError(str(error)) from error
         says_declared = request.check_declared or request.load_detailed_metadata
         return api.DescribeTableResponse(
             table=name,
             namespace=parents,
-            location=location,
-            table_uri=_uri(location) if request.with_table_uri else None,
+            location=self._folders.location(found.folder),
+            table_uri=self._folders.uri(found.folder) if request.with_table_uri else None,
             storage_options=self._vended(request),
-            is_only_declared=not state.has_versions if says_declared else None,
+            is_only_declared=not has_versions if says_declared else None,
+            properties=found.entry.properties(key_of(names)) if found.entry else None,
             **details,
         )
 
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
         """Raise TableNotFoundError unless a table is declared or exists."""
-        self._found(request)
+        self._found(id_of(request))
         return api.TableExistsResponse()
 
     def declare_table(self, request: api.DeclareTableRequest) -> api.DeclareTableResponse:
         """Reserve the name of a table for the caller, who is about to write it."""
-        folder = self._new(request)
-        if not self._store.put_if_absent(f"{folder}/{_RESERVED}", _MARK):
-            raise api.TableAlreadyExistsError(f"{self._location(folder)} is declared already")
+        names = id_of(request)
+        folder = self._new_folder(names)
+        if request.location not in {None, folder, self._folders.location(folder)}:
+            raise api.InvalidInputError(
+                f"location: expected none, or {self._folders.location(folder)}, found "
+                f"{request.location!r}"
+            )
+        if not self._folders.reserve(folder):
+            raise self._taken(folder, self._folders.state(folder))
+        try:
+            self._add(names, folder, request.properties)
+        except api.LanceNamespaceError:
+            self._folders.drop(folder)
+            raise
         return api.DeclareTableResponse(
-            location=self._location(folder), storage_options=self._vended(request)
+            location=self._folders.location(folder),
+            storage_options=self._vended(request),
+            properties=request.properties,
         )
 
     def create_table(
@@ -194,165 +243,177 @@ class DirectoryNamespace(api.LanceNamespace):
 
         The mode is "create" (the default), "exist_ok" or "overwrite".
         """
-        mode, reader = _creation_mode(request), _stream(request_data)
-        _refuse_properties(request)
-        _, folder = self._own_folder(request)
-        state = self._state(folder)
-        if state.deregistered or (state.is_listed and mode == "create"):
-            raise self._exists(folder, state)
-        if mode == "existok" and state.has_versions:
-            return api.CreateTableResponse(location=self._location(folder))
-        options = {**self._options, **(request.storage_options or {})}
+        mode, reader = _mode(request, ("create", "existok", "overwrite")), _stream(request_data)
+        names = id_of(request)
+        folder, is_new = self._written_folder(names, mode)
+        location = self._folders.location(folder)
+        options = {**self._folders.options, **(request.storage_options or {})}
         written_as = "overwrite" if mode == "overwrite" else "create"
         try:
-            written = write_dataset(
-                reader, self._location(folder), mode=written_as, storage_options=options
-            )
+            written = write_dataset(reader, location, mode=written_as, storage_options=options)
         except DatasetAlreadyExistsError as error:
             if mode == "create":
-                raise self._exists(folder, state) from error
-            return api.CreateTableResponse(location=self._location(folder))
-        return api.CreateTableResponse(location=self._location(folder), version=written.version)
+                raise self._taken(folder, self._folders.state(folder)) from error
+            return api.CreateTableResponse(location=location)
+        if is_new:
+            try:
+                self._add(names, folder, request.properties)
+            except api.LanceNamespaceError:
+                if mode != "overwrite":
+                    self._folders.drop(folder)
+                raise
+        return api.CreateTableResponse(
+            location=location, version=written.version, properties=request.properties
+        )
 
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
-        """List a table again that was deregistered; its folder has to be that of its name."""
-        _refuse_properties(request)
-        name, folder = self._own_folder(request)
-        if request.location.rstrip("/") not in {folder, self._location(folder)}:
-            raise api.UnsupportedOperationError(
-                f"table {name}: its folder has to be {folder}, found {request.location!r}"
+        """List a table that has a folder below the root, such as one that was deregistered."""
+        names = id_of(request)
+        own = names[0] + SUFFIX if len(names) == 1 and self._lists_folders else None
+        folder = request.location.removeprefix(f"{self._folders.root}/").rstrip("/")
+        if not is_below(folder):
+            raise api.InvalidInputError(
+                f"location: expected a folder below {self._folders.root}, found "
+                f"{request.location!r}"
             )
-        state = self._state(folder)
-        if state.is_listed:
-            raise self._exists(folder, state)
+        self._require_unlisted(names)
+        state = self._folders.state(folder)
         if not state.has_versions:
-            raise api.TableNotFoundError(f"{self._location(folder)}: there is no table")
-        self._store.delete(f"{folder}/{_DEREGISTERED}")
-        return api.RegisterTableResponse(location=folder)
+            raise api.TableNotFoundError(f"{self._folders.location(folder)}: there is no table")
+        self._require_nameless(folder, state)
+        self._add(names, folder, request.properties, is_required=folder != own)
+        if folder == own:
+            self._folders.register(folder)
+        return api.RegisterTableResponse(location=folder, properties=request.properties)
 
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Stop listing a table, without deleting its files."""
-        folder = self._own(request)
-        self._store.put(f"{folder}/{_DEREGISTERED}", _MARK)
-        return api.DeregisterTableResponse(id=request.id, location=self._location(folder))
+        names = id_of(request)
+        found = self._found(names)
+        if found.folder.endswith(SUFFIX):  # it would be listed as a folder
+            self._folders.deregister(found.folder)
+        if found.entry is not None:
+            self._manifest.remove(key_of(names), TABLE)
+        location = self._folders.location(found.folder)
+        return api.DeregisterTableResponse(id=request.id, location=location)
 
     def drop_table(self, request: api.DropTableRequest) -> api.DropTableResponse:
         """Delete a table and all of its files."""
-        folder = self._own(request)
-        location = self._location(folder)
-        if self._state(folder).has_versions:
-            LanceDataset.drop(location, self._options)
-        else:
-            self._store.delete(f"{folder}/{_RESERVED}")
-            if isinstance(self._store, LocalStore):  # only file systems have empty folders
-                with suppress(OSError):
-                    os.rmdir(location)
+        names = id_of(request)
+        found = self._found(names)
+        if found.entry is not None:
+            self._manifest.remove(key_of(names), TABLE)
+        self._folders.drop(found.folder)
+        location = self._folders.location(found.folder)
         return api.DropTableResponse(id=request.id, location=location)
 
     def _vended(self, request: Any) -> dict[str, str] | None:
         is_wanted = self._vends and request.vend_credentials is not False
-        return self._options if is_wanted and self._options else None
+        return self._folders.options if is_wanted and self._folders.options else None
 
-    def _location(self, folder: str) -> str:
-        return f"{self._root}/{folder}"
+    def _registered(self, entries: Mapping[str, Entry], request: Any) -> list[str]:
+        """Return the ids of the tables of the manifest table."""
+        tables = {key: entry for key, entry in entries.items() if entry.kind == TABLE}
+        if request.include_declared is not False:
+            return [*tables]
+        folders = {key: within_root(entry.location, key) for key, entry in tables.items()}
+        return [key for key, folder in folders.items() if self._folders.state(folder).has_versions]
 
-    def _open(self, folder: str, version: Any = None) -> LanceDataset:
-        return dataset(
-            self._location(folder),
-            version,
-            storage_options=self._options,
-            session=self._session,
-        )
+    def _listed(self, request: Any) -> list[str]:
+        """Return the names of the tables that have folders of their names."""
+        if not self._lists_folders:
+            return []
+        return [*self._folders.listed(request.include_declared is not False)]
 
-    def _state(self, folder: str) -> _State:
-        marks = {entry.name for entry in self._store.list(folder)}
-        versions = next(iter(self._store.names(f"{folder}/_versions")), None)
-        return _State(_RESERVED in marks, _DEREGISTERED in marks, versions is not None)
+    def _require_namespace(
+        self, names: list[str] | None, entries: Mapping[str, Entry] | None = None
+    ) -> Entry | None:
+        """Return the entry of a namespace, None for the root."""
+        if not names:
+            return None
+        known = self._manifest.entries() if entries is None else entries
+        entry = known.get(key_of(names))
+        if entry is None or entry.kind != NAMESPACE:
+            raise api.NamespaceNotFoundError(
+                f"{self._folders.root}: there is no namespace {names}; create_namespace creates it"
+            )
+        return entry
 
-    def _listed(self, include_declared: bool) -> Iterator[str]:
-        """Yield the names of the tables that have folders of their names."""
-        folders = [name for name in self._store.folders("") if name.endswith(_SUFFIX)]
-        tasks = [partial(self._state, folder) for folder in folders]
-        for folder, state in zip(folders, prefetch(self._store, tasks), strict=True):
-            name = folder.removesuffix(_SUFFIX)
-            is_wanted = state.has_versions or include_declared
-            if state.is_listed and is_wanted and not _INVALID_NAME.search(name) and name:
-                yield name
-
-    def _registered(self) -> dict[tuple[str, str], str | None]:
-        """Return the folders of the manifest table, by the ids and types of the objects."""
-        if not self._reads_manifest:
-            return {}
-        try:
-            table = self._open(_MANIFEST)
-        except DatasetNotFoundError:
-            return {}
-        rows = table.to_table(columns=["object_id", "object_type", "location"])
-        ids, kinds, locations = (column.to_pylist() for column in rows.columns)
-        return dict(zip(zip(ids, kinds, strict=True), locations, strict=True))
-
-    def _require_namespace(self, names: list[str] | None) -> None:
-        if names and (_DELIMITER.join(names), "namespace") not in self._registered():
-            raise api.NamespaceNotFoundError(f"{self._root}: there is no namespace {names}")
-
-    def _found(self, request: Any) -> tuple[str, _State]:
-        """Return the folder of a table that is listed, and what it contains."""
-        names = _id_of(request)
-        key = (_DELIMITER.join(names), "table")
-        registered = self._registered()
-        if key in registered:
-            folder = _within_root(registered[key], key[0])
-            return folder, self._state(folder)
-        if len(names) == 1:
-            folder = names[0] + _SUFFIX
-            state = self._state(folder)
+    def _lookup(self, names: list[str]) -> _Found | None:
+        """Return a table that is listed, None if there is no such table."""
+        key = key_of(names)
+        entry = self._manifest.entries().get(key)
+        if entry is not None and entry.kind == TABLE:
+            folder = within_root(entry.location, key)
+            return _Found(folder, self._folders.state(folder), entry)
+        if len(names) == 1 and self._lists_folders:
+            folder = names[0] + SUFFIX
+            state = self._folders.state(folder)
             if state.is_listed:
-                return folder, state
-        raise api.TableNotFoundError(f"{self._root}: there is no table {_DELIMITER.join(names)!r}")
+                return _Found(folder, state, None)
+        return None
 
-    def _own_folder(self, request: Any) -> tuple[str, str]:
-        """Return the name and the folder of a table that no manifest table lists.
-
-        Raises:
-            TableAlreadyExistsError: If a new table is requested and a manifest table lists it.
-        """
-        names = _id_of(request)
-        if len(names) > 1:
-            raise api.UnsupportedOperationError(
-                f"table {names}: tables of child namespaces cannot be changed here; pass one name"
+    def _found(self, names: list[str]) -> _Found:
+        found = self._lookup(names)
+        if found is None:
+            raise api.TableNotFoundError(
+                f"{self._folders.root}: there is no table {key_of(names)!r}"
             )
-        if (names[0], "table") in self._registered():
-            if _is_for_new(request):
-                raise api.TableAlreadyExistsError(f"{self._root}: {names[0]!r} exists")
-            raise api.UnsupportedOperationError(
-                f"table {names[0]!r} is listed by the manifest table of {self._root}, which is "
-                "only read here"
-            )
-        return names[0], names[0] + _SUFFIX
+        return found
 
-    def _own(self, request: Any) -> str:
-        """Return the folder of a table that is listed, and that no manifest table lists."""
-        name, folder = self._own_folder(request)
-        if not self._state(folder).is_listed:
-            raise api.TableNotFoundError(f"{self._root}: there is no table {name!r}")
+    def _require_unlisted(self, names: list[str]) -> None:
+        self._require_namespace(names[:-1])
+        found = self._lookup(names)
+        if found is not None:
+            raise self._taken(found.folder, found.state)
+
+    def _require_nameless(self, folder: str, state: State) -> None:
+        """Require that a folder is no table yet, so that dropping one does not drop another."""
+        is_own = folder.endswith(SUFFIX) and "/" not in folder and self._lists_folders
+        entries = self._manifest.entries().items()
+        names = [key for key, entry in entries if entry.location == folder]
+        if is_own and state.is_listed:
+            names.append(folder.removesuffix(SUFFIX))
+        if names:
+            raise api.TableAlreadyExistsError(
+                f"{self._folders.location(folder)} is the table {names[0]!r}; deregister that first"
+            )
+
+    def _new_folder(self, names: list[str]) -> str:
+        """Return the folder of a table that is not listed and about to be."""
+        self._require_unlisted(names)
+        if len(names) > 1 or not self._lists_folders:
+            return f"{uuid4().hex[:8]}_{key_of(names)}"
+        folder = names[0] + SUFFIX
+        state = self._folders.state(folder)
+        if state.exists:
+            raise self._taken(folder, state)
         return folder
 
-    def _new(self, request: api.DeclareTableRequest) -> str:
-        """Return the folder of a table that is neither declared nor exists."""
-        _refuse_properties(request)
-        _, folder = self._own_folder(request)
-        if request.location not in {None, folder, self._location(folder)}:
-            raise api.InvalidInputError(
-                f"location: expected {self._location(folder)}, found {request.location!r}"
-            )
-        state = self._state(folder)
-        if state.reserved or state.has_versions:
-            raise self._exists(folder, state)
-        return folder
+    def _written_folder(self, names: list[str], mode: str) -> tuple[str, bool]:
+        """Return the folder of a table to write, and whether it is to be listed afterwards."""
+        found = self._lookup(names)
+        if found is None:
+            return self._new_folder(names), True
+        if mode == "create" and found.state.has_versions:
+            raise self._taken(found.folder, found.state)
+        return found.folder, False
 
-    def _exists(self, folder: str, state: _State) -> Exception:
+    def _add(
+        self,
+        names: list[str],
+        folder: str,
+        properties: Mapping[str, str] | None,
+        is_required: bool = False,
+    ) -> None:
+        """Add a table to the manifest table, if that exists or something needs it."""
+        is_own = len(names) == 1 and self._lists_folders and not is_required
+        if not is_own or properties or self._manifest.exists():
+            self._manifest.add(key_of(names), Entry.of(TABLE, folder, properties))
+
+    def _taken(self, folder: str, state: State) -> Exception:
         what = "is deregistered, and its files are still there" if state.deregistered else "exists"
-        found: Exception = api.TableAlreadyExistsError(f"{self._location(folder)} {what}")
+        found: Exception = api.TableAlreadyExistsError(f"{self._folders.location(folder)} {what}")
         return found
 
 
@@ -361,55 +422,6 @@ def _is_on(properties: Mapping[str, str], name: str) -> bool:
     if value not in {"true", "false"}:
         raise InvalidInputError(f"{name}: expected true or false, found {value!r}")
     return value == "true"
-
-
-def _id_of(request: Any) -> list[str]:
-    """Return the names in the id of a table: of its namespaces, and its own."""
-    names: list[str] = list(request.id or ())
-    if not names:
-        raise api.InvalidInputError('id: expected names such as ["my_table"], found none')
-    for name in names:
-        if not name or _INVALID_NAME.search(name):
-            raise api.InvalidInputError(
-                f"id: {name!r} is no name of a table here; names are not empty, do not begin with "
-                "a dot, and contain no slash, backslash, dollar or control character"
-            )
-    return names
-
-
-def _prefix(names: list[str] | None) -> str:
-    return "".join(f"{name}{_DELIMITER}" for name in names or ())
-
-
-def _children(ids: Iterable[str], prefix: str) -> list[str]:
-    """Return the names of the objects directly in a namespace, in lexical order."""
-    names = (one.removeprefix(prefix) for one in ids if one.startswith(prefix))
-    return sorted(name for name in names if name and _DELIMITER not in name)
-
-
-def _page(names: list[str], request: Any) -> tuple[list[str], str | None]:
-    """Return the names after the token of a request, and the token of the next page."""
-    if request.limit is not None and request.limit < 1:
-        raise api.InvalidInputError(f"limit: expected at least 1, found {request.limit}")
-    if request.page_token:
-        names = [name for name in names if name > request.page_token]
-    page = names[: request.limit]
-    return page, page[-1] if len(page) < len(names) else None
-
-
-def _within_root(location: str | None, table: str) -> str:
-    """Return the folder of a table of the manifest table, which anyone may have written."""
-    parts = (location or "").strip("/").split("/")
-    if not location or location.startswith("/") or "://" in location or {"", ".."} & {*parts}:
-        raise api.InvalidTableStateError(
-            f"table {table!r}: the manifest table has the location {location!r}, which is no "
-            "folder below the root"
-        )
-    return location.rstrip("/")
-
-
-def _uri(location: str) -> str:
-    return Path(location).as_uri() if location.startswith("/") else location
 
 
 def _version(request: api.DescribeTableRequest) -> Reference | None:
@@ -434,24 +446,15 @@ def _details(table: LanceDataset) -> dict[str, Any]:
     }
 
 
-def _is_for_new(request: Any) -> bool:
-    if isinstance(request, api.CreateTableRequest):
-        return _creation_mode(request) == "create"
-    return isinstance(request, api.DeclareTableRequest)
-
-
-def _creation_mode(request: api.CreateTableRequest) -> str:
-    mode: str = (request.mode or "create").lower().replace("_", "")
-    if mode not in {"create", "existok", "overwrite"}:
+def _mode(request: Any, known: tuple[str, ...]) -> str:
+    """Return the mode of a request, in lower case and without underscores."""
+    mode: str = (request.mode or known[0]).lower().replace("_", "")
+    if mode not in known:
         raise api.InvalidInputError(
-            f"mode: expected create, exist_ok or overwrite, found {request.mode!r}"
+            f"mode: expected {' or '.join(known).replace('existok', 'exist_ok')}, found "
+            f"{request.mode!r}"
         )
     return mode
-
-
-def _refuse_properties(request: Any) -> None:
-    if request.properties:
-        raise api.UnsupportedOperationError("properties: a folder has no place for them")
 
 
 def _stream(data: bytes) -> pa.RecordBatchReader:

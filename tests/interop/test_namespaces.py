@@ -70,29 +70,48 @@ def test_a_table_that_the_reference_deregistered_is_not_listed(tmp_path: Path) -
     assert _tables(writer) == ["t"]
 
 
-def test_the_manifest_table_of_the_reference_is_read_and_never_changed(tmp_path: Path) -> None:
-    writer = theirs.DirectoryNamespace(root=str(tmp_path))
-    writer.create_namespace(api.CreateNamespaceRequest(id=["sales"]))
-    lance.write_dataset(ROWS, namespace_client=writer, table_id=["sales", "orders"])
-    lance.write_dataset(ROWS, str(tmp_path / "elsewhere"))
-    writer.register_table(api.RegisterTableRequest(id=["named"], location="elsewhere"))
-    ours = pilum.namespace.DirectoryNamespace(root=str(tmp_path))
-    # With folders listed, the reference lists no table of the root that has another folder.
-    reader = theirs.DirectoryNamespace(root=str(tmp_path), dir_listing_enabled="false")
-    assert _tables(ours) == _tables(reader) == ["named"]
-    assert _tables(ours, "sales") == _tables(writer, "sales") == ["orders"]
-    assert ours.list_namespaces(api.ListNamespacesRequest(id=[])).namespaces == ["sales"]
-    for name in (["named"], ["sales", "orders"]):
-        found = pilum.dataset(namespace_client=ours, table_id=name)
-        assert found.to_table() == ROWS
-        with pytest.raises(api.UnsupportedOperationError):
-            ours.drop_table(api.DropTableRequest(id=name))
-        with pytest.raises(api.UnsupportedOperationError):
-            ours.deregister_table(api.DeregisterTableRequest(id=name))
+def _spaces(namespace: Any, *names: str) -> list[str]:
+    return sorted(namespace.list_namespaces(api.ListNamespacesRequest(id=[*names])).namespaces)
+
+
+@pytest.mark.parametrize(
+    ("library", "first", "other"),
+    [(pilum, pilum.namespace, theirs), (lance, theirs, pilum.namespace)],
+    ids=["ours", "theirs"],
+)
+def test_the_manifest_table_of_one_is_that_of_the_other(
+    tmp_path: Path, library: Any, first: Any, other: Any
+) -> None:
+    writer = first.DirectoryNamespace(root=str(tmp_path))
+    request = api.CreateNamespaceRequest(id=["sales"], properties={"owner": "me"})
+    writer.create_namespace(request)
+    where: dict[str, Any] = {"table_id": ["sales", "orders"]}
+    library.write_dataset(ROWS, namespace_client=writer, **where)
+    library.write_dataset(ROWS, namespace_client=writer, table_id=["root"])
+    library.write_dataset(ROWS, str(tmp_path / "elsewhere"))
+    writer.register_table(api.RegisterTableRequest(id=["sales", "named"], location="elsewhere"))
+    reader = other.DirectoryNamespace(root=str(tmp_path))
+    described = reader.describe_namespace(api.DescribeNamespaceRequest(id=["sales"]))
+    assert described.properties == {"owner": "me"}
+    for opened in (pilum.dataset, lance.dataset):
+        assert opened(namespace_client=reader, **where).to_table() == ROWS
+    # The other library changes what the first wrote, and the first what the other wrote.
+    reader.create_namespace(api.CreateNamespaceRequest(id=["sales", "eu"]))
+    reader.declare_table(api.DeclareTableRequest(id=["sales", "eu", "t"]))
+    reader.deregister_table(api.DeregisterTableRequest(id=["sales", "named"]))
+    reader.drop_table(api.DropTableRequest(id=["sales", "orders"]))
+    with pytest.raises(api.NamespaceNotEmptyError):
+        writer.drop_namespace(api.DropNamespaceRequest(id=["sales", "eu"]))
     with pytest.raises(api.TableAlreadyExistsError):
-        ours.declare_table(api.DeclareTableRequest(id=["named"]))
-    ignoring = pilum.namespace.DirectoryNamespace(root=str(tmp_path), manifest_enabled="false")
-    assert _tables(ignoring) == []
+        writer.declare_table(api.DeclareTableRequest(id=["sales", "eu", "t"]))
+    for client in (writer, reader, first.DirectoryNamespace(root=str(tmp_path))):
+        assert (_tables(client), _tables(client, "sales")) == (["root"], [])
+        assert _tables(client, "sales", "eu") == ["t"]
+        assert (_spaces(client), _spaces(client, "sales")) == (["sales"], ["eu"])
+    alone = other.DirectoryNamespace(root=str(tmp_path), dir_listing_enabled="false")
+    assert _tables(alone) == ["root"]
+    ignoring = first.DirectoryNamespace(root=str(tmp_path), manifest_enabled="false")
+    assert _tables(ignoring) == ["root"]
 
 
 def test_clients_of_both_take_each_other(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def test_a_deregistered_table_keeps_its_files_and_its_name(namespace: Any, root:
             getattr(namespace, method)(request(id=["t"]))
     with pytest.raises(api.TableAlreadyExistsError, match="deregistered"):
         _write(namespace, "t")
-    with pytest.raises(api.UnsupportedOperationError, match="has to be"):
-        namespace.register_table(api.RegisterTableRequest(id=["u"], location="t.lance"))
+    with pytest.raises(api.InvalidInputError, match="below"):
+        namespace.register_table(api.RegisterTableRequest(id=["t"], location="../t.lance"))
     with pytest.raises(api.TableNotFoundError):
         namespace.register_table(api.RegisterTableRequest(id=["u"], location="u.lance"))
     namespace.register_table(api.RegisterTableRequest(id=["t"], location="t.lance"))
@@ -172,16 +172,16 @@ def test_requests_that_a_folder_cannot_answer_are_refused(namespace: Any) -> Non
     for request in (api.DescribeTableRequest(id=[]), api.DescribeTableRequest()):
         with pytest.raises(api.InvalidInputError, match="found none"):
             namespace.describe_table(request)
-    with pytest.raises(api.UnsupportedOperationError, match="child namespaces"):
+    with pytest.raises(api.NamespaceNotFoundError, match="create_namespace"):
         namespace.declare_table(api.DeclareTableRequest(id=["a", "b"]))
-    with pytest.raises(api.UnsupportedOperationError, match="properties"):
-        namespace.declare_table(api.DeclareTableRequest(id=["a"], properties={"k": "v"}))
     with pytest.raises(api.InvalidInputError, match="location"):
         namespace.declare_table(api.DeclareTableRequest(id=["a"], location="elsewhere"))
     with pytest.raises(api.NamespaceNotFoundError):
         namespace.list_tables(api.ListTablesRequest(id=["a"]))
-    with pytest.raises(api.UnsupportedOperationError):
-        namespace.create_namespace(api.CreateNamespaceRequest(id=["a"]))
+    with pytest.raises(api.InvalidInputError, match="mode"):
+        namespace.create_namespace(api.CreateNamespaceRequest(id=["a"], mode="overwrite"))
+    with pytest.raises(api.UnsupportedOperationError, match="behavior"):
+        namespace.drop_namespace(api.DropNamespaceRequest(id=["a"], behavior="cascade"))
     namespace.namespace_exists(api.NamespaceExistsRequest(id=[]))
     assert namespace.list_namespaces(api.ListNamespacesRequest(id=[])).namespaces == []
     assert _tables(namespace) == []
@@ -194,6 +194,7 @@ def test_requests_that_a_folder_cannot_answer_are_refused(namespace: Any) -> Non
         ({"root": ""}, "root"),
         ({"root": "/tmp", "credential_vendor.enabled": "true"}, "unknown"),
         ({"root": "/tmp", "manifest_enabled": "yes"}, "expected true or false"),
+        ({"root": "/tmp", "manifest_enabled": "false", "dir_listing_enabled": "false"}, "nothing"),
         ({"root": "/tmp", "context_provider": 1}, "context_provider"),
     ],
 )
@@ -221,7 +222,7 @@ def test_it_is_found_by_its_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("location", ["/etc", "../t", "a//b", "s3://bucket/t", "", None])
 def test_a_manifest_table_cannot_lead_out_of_the_root(tmp_path: Path, location: str | None) -> None:
-    columns = {"object_id": ["t"], "object_type": ["table"]}
+    columns = {"object_id": ["t"], "object_type": ["table"], "metadata": [""]}
     rows = pa.table({**columns, "location": pa.array([location], pa.utf8())})
     pilum.write_dataset(rows, str(tmp_path / "__manifest"))
     namespace = pilum.namespace.DirectoryNamespace(root=str(tmp_path))
