@@ -24,13 +24,26 @@ from pilum.index.answers import Answer
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Query
 
-__all__ = ["REFERENCE", "VALUE", "Index", "IndexRows", "IndexType", "Moves", "Part", "References"]
+__all__ = [
+    "REFERENCE",
+    "VALUE",
+    "Index",
+    "IndexRows",
+    "IndexType",
+    "Moves",
+    "Part",
+    "References",
+    "Span",
+]
 
 VALUE, REFERENCE = "value", "reference"
 """The columns of the rows to index: the value, and the row reference as uint64."""
 
 Moves: TypeAlias = "Callable[[Addresses], tuple[Addresses, NDArray[np.bool_]]]"
 """Returns where rows are now, and whether they still exist."""
+
+Span: TypeAlias = "tuple[pa.Array, Addresses | int]"
+"""Values, and the address of each; of adjacent rows of one fragment, that of the first."""
 
 ThisIndex = TypeVar("ThisIndex", bound="Index")
 
@@ -63,6 +76,8 @@ class IndexRows:
             requested. The same number of them again are the same rows.
         on_nodes: Function that is called with the number of rows that were inserted into graphs
             since the last call.
+        spans: The same rows as `batches`, of which one of both can be consumed; None if there are
+            batches only.
     """
 
     type: pa.DataType
@@ -70,6 +85,7 @@ class IndexRows:
     num_rows: int
     sample: Callable[[int], pa.Array] = _without_sample
     on_nodes: Callable[[int], None] | None = None
+    spans: Iterator[Span] | None = None
 
 
 class Index(ABC):

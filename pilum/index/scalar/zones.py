@@ -19,7 +19,7 @@ metadata as `null_bitmap`. Source: docs/format/indices.md, "Zones".
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -41,6 +41,7 @@ from pilum.index.base import (
     Moves,
     Part,
     References,
+    Span,
 )
 from pilum.index.files import IndexFile, IndexFolderWriter
 from pilum.index.queries import IsNull, Query
@@ -139,18 +140,18 @@ class ZoneRows:
 
     Attributes:
         values: The values.
-        addresses: The address of each.
+        addresses: Function that returns the addresses of the values at some places.
         bounds: int64, shape (zones + 1,): the first value of each zone, and the end.
     """
 
     values: pa.Array
-    addresses: Addresses
+    addresses: Callable[[NDArray[np.int64]], Addresses]
     bounds: NDArray[np.int64]
 
     @property
     def zones(self) -> Zones:
         """The places of the zones."""
-        firsts, lasts = self.addresses[self.bounds[:-1]], self.addresses[self.bounds[1:] - 1]
+        firsts, lasts = self.addresses(self.bounds[:-1]), self.addresses(self.bounds[1:] - 1)
         starts = rows_of(firsts)
         return Zones(fragment_ids_of(firsts), starts, rows_of(lasts) - starts + 1)
 
@@ -158,37 +159,52 @@ class ZoneRows:
     def null_addresses(self) -> Addresses:
         """The addresses of null values."""
         if not self.values.null_count:
-            return self.addresses[:0]
+            return np.empty(0, np.uint64)
         is_null: NDArray[np.bool_] = self.values.is_null().to_numpy(zero_copy_only=False)
-        return self.addresses[is_null]
+        return self.addresses(np.flatnonzero(is_null))
 
 
 def cut_zones(rows: IndexRows, zone_rows: int) -> Iterator[ZoneRows]:
     """Cut rows into zones of up to `zone_rows` rows, some batches at a time.
 
-    Batches are not copied if zones begin where they do, which is usual without deleted rows.
+    Values are not copied if zones begin where batches do, which is usual without deleted rows. Of
+    adjacent rows, few addresses are computed.
     """
     values: list[pa.Array] = []
     addresses: list[Addresses] = []
     num_rows = 0
-    for batch in rows.batches:
-        values.append(batch.column(VALUE))
-        addresses.append(batch.column(REFERENCE).to_numpy())
-        num_rows += batch.num_rows
+    for own, found in rows.spans or _spans(rows.batches):
+        if isinstance(found, int):
+            whole = 0 if num_rows else len(own) - len(own) % zone_rows
+            if whole:
+                yield _cut_adjacent(own[:whole], found, zone_rows)
+            own = own[whole:]
+            found = np.arange(found + whole, found + whole + len(own), dtype=np.uint64)
+        if not len(own):
+            continue
+        values.append(own)
+        addresses.append(found)
+        num_rows += len(own)
         if num_rows < _ROWS_AT_ONCE:
             continue
-        found = _cut(join_arrays(values, VALUE), _joined(addresses), zone_rows)
-        last, stop = found.bounds[-2:].tolist()
+        joined = _joined(addresses)
+        cut = _cut(join_arrays(values, VALUE), joined, zone_rows)
+        last, stop = cut.bounds[-2:].tolist()
         if stop - last == zone_rows:
-            yield found
+            yield cut
             values, addresses, num_rows = [], [], 0
             continue
         if last:
-            yield ZoneRows(found.values[:last], found.addresses[:last], found.bounds[:-1])
-        values, addresses = [found.values[last:]], [found.addresses[last:]]
+            yield ZoneRows(cut.values[:last], cut.addresses, cut.bounds[:-1])
+        values, addresses = [cut.values[last:]], [joined[last:]]
         num_rows = stop - last
     if num_rows:
         yield _cut(join_arrays(values, VALUE), _joined(addresses), zone_rows)
+
+
+def _spans(batches: Iterator[pa.RecordBatch]) -> Iterator[Span]:
+    for batch in batches:
+        yield batch.column(VALUE), batch.column(REFERENCE).to_numpy()
 
 
 def _joined(addresses: list[Addresses]) -> Addresses:
@@ -201,11 +217,20 @@ def _cut(values: pa.Array, addresses: Addresses, zone_rows: int) -> ZoneRows:
     ends = fragment_ids_of(addresses[[0, -1]])
     if ends[0] == ends[1]:  # rows of a fragment are adjacent
         bounds = np.append(np.arange(0, num_rows, zone_rows), num_rows)
-        return ZoneRows(values, addresses, bounds)
+        return ZoneRows(values, addresses.__getitem__, bounds)
     starts = np.append(0, np.flatnonzero(np.diff(fragment_ids_of(addresses))) + 1)
     stops = np.append(starts[1:], num_rows)
     firsts = [np.arange(*ends, zone_rows) for ends in zip(starts, stops, strict=True)]
-    return ZoneRows(values, addresses, np.concatenate([*firsts, [num_rows]]))
+    return ZoneRows(values, addresses.__getitem__, np.concatenate([*firsts, [num_rows]]))
+
+
+def _cut_adjacent(values: pa.Array, first: int, zone_rows: int) -> ZoneRows:
+    """Cut adjacent rows of a fragment, whose first address is given, into whole zones."""
+
+    def addresses(places: NDArray[np.int64]) -> Addresses:
+        return places.astype(np.uint64) + np.uint64(first)
+
+    return ZoneRows(values, addresses, np.arange(0, len(values) + 1, zone_rows))
 
 
 class ZoneIndex(Index):

@@ -16,7 +16,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import BATCH_ROWS, first_address
 from pilum.index.answers import RowSet
-from pilum.index.base import REFERENCE, VALUE, IndexRows, References
+from pilum.index.base import REFERENCE, VALUE, IndexRows, References, Span
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_table, scan_tables
@@ -74,22 +74,22 @@ def index_rows(
     """
     fragments = [one for one in snapshot.manifest.fragments if one.id in fragment_ids]
     has_ids = references is References.ROW_IDS
-    size_bytes = _ZONES_BYTES if references is References.ZONES else _BATCH_BYTES
     options = ScanOptions(
         columns=(column.name,),
         fragment_ids=tuple(int(one.id) for one in fragments),
         window_bytes=_WINDOW_BYTES,
     )
-    found = (
-        _with_ids(snapshot, options) if has_ids else _with_addresses(snapshot, options, size_bytes)
-    )
+    found = _with_ids(snapshot, options) if has_ids else _with_addresses(snapshot, options)
+    spans = _counted_spans(_spans(snapshot, options, _ZONES_BYTES), on_rows)
     values = ScanOptions(columns=(column.name,), fragment_ids=options.fragment_ids)
 
     def sample(count: int) -> pa.Array:
         return _sample(snapshot, values, column.arrow.type, count)
 
     num_rows = sum(one.num_rows for one in fragments)
-    return IndexRows(column.arrow.type, _counted(found, on_rows), num_rows, sample)
+    rows = _counted(found, on_rows)
+    are_zones = references is References.ZONES
+    return IndexRows(column.arrow.type, rows, num_rows, sample, spans=spans if are_zones else None)
 
 
 _Rows = Iterator[tuple[pa.Array, pa.Array]]
@@ -108,24 +108,37 @@ def _with_ids(snapshot: Snapshot, options: ScanOptions) -> _Rows:
             yield batch.column(0), batch.column(ROW_ID)
 
 
-def _with_addresses(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> _Rows:
-    """Yield rows with addresses, which are counted in fragments that have no deleted rows."""
+def _counted_spans(spans: Iterator[Span], on_rows: OnRows) -> Iterator[Span]:
+    for values, addresses in spans:
+        yield values, addresses
+        on_rows(len(values))
+
+
+def _with_addresses(snapshot: Snapshot, options: ScanOptions) -> _Rows:
+    for values, addresses in _spans(snapshot, options, _BATCH_BYTES):
+        if isinstance(addresses, int):
+            addresses = np.arange(addresses, addresses + len(values), dtype=np.uint64)
+        yield values, integers(addresses)
+
+
+def _spans(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> Iterator[Span]:
+    """Yield values with addresses, which are adjacent in fragments that have no deleted rows."""
     known = map(snapshot.manifest.fragments.find, options.fragment_ids or ())
     for is_whole, run in groupby(filter(None, known), lambda one: one.deletion_file is None):
         fragments = list(run)
         part = replace(options, fragment_ids=tuple(int(one.id) for one in fragments))
         if is_whole:
-            yield from _with_counted_addresses(snapshot, part, fragments, size_bytes)
+            yield from _adjacent(snapshot, part, fragments, size_bytes)
             continue
         for table in _tables(snapshot, replace(part, with_row_address=True)):
             for batch in _batches(table, size_bytes):
-                yield batch.column(0), batch.column(ROW_ADDRESS)
+                yield batch.column(0), batch.column(ROW_ADDRESS).to_numpy()
 
 
-def _with_counted_addresses(
+def _adjacent(
     snapshot: Snapshot, options: ScanOptions, fragments: Sequence[Fragment], size_bytes: int
-) -> _Rows:
-    """Yield rows of whole fragments; a table has rows of only one of them."""
+) -> Iterator[tuple[pa.Array, int]]:
+    """Yield values of whole fragments; a table has rows of only one of them."""
     coming = iter(fragments)
     first = left = 0
     for table in _tables(snapshot, options):
@@ -133,8 +146,7 @@ def _with_counted_addresses(
             fragment = next(coming)
             first, left = first_address(fragment.id), fragment.physical_rows
         for batch in _batches(table, size_bytes):
-            addresses = np.arange(first, first + batch.num_rows, dtype=np.uint64)
-            yield batch.column(0), integers(addresses)
+            yield batch.column(0), first
             first += batch.num_rows
         left -= table.num_rows
 
@@ -145,7 +157,7 @@ def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterable[pa.Table]:
 
 def _batches(table: pa.Table, size_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
     row_bytes = table.nbytes // max(table.num_rows, 1) + _REFERENCE_BYTES
-    return batches([table], max(size_bytes // row_bytes, BATCH_ROWS))
+    return batches([table], max(size_bytes // row_bytes // BATCH_ROWS, 1) * BATCH_ROWS)
 
 
 def _sample(snapshot: Snapshot, options: ScanOptions, type: pa.DataType, count: int) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from lance.indices import IndexConfig
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
 from pilum.format.version import FileVersion
-from pilum.index.base import REFERENCE, VALUE, IndexRows, Part
+from pilum.index.base import REFERENCE, VALUE, IndexRows, Part, Span
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import Between, HasAny, IsIn, IsNull, Query, StartsWith
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.zone_map import ZONE_MAP
-from pilum.index.scalar.zones import ZoneIndex, ZoneIndexType
+from pilum.index.scalar.zones import ZoneIndex, ZoneIndexType, cut_zones
 from pilum.storage.local import LocalStore
 
 _TYPES: Sequence[ZoneIndexType[Any]] = (ZONE_MAP, BLOOM_FILTER)
@@ -44,6 +45,44 @@ def _trained(
     details = kind.train(rows, kind.parameters(given, rows.type), folder)
     index: ZoneIndex = kind.open(folder.written(), details, 0)
     return index
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.booleans()), max_size=4),
+    zone_rows=st.integers(1, 7),
+)
+def test_adjacent_rows_are_cut_as_rows_with_addresses(
+    sizes: list[tuple[int, int, bool]], zone_rows: int
+) -> None:
+    """Fragments of some rows, in batches of some rows, with or without all addresses."""
+    values = [pa.array([None if row % 4 else row for row in range(size)]) for size, *_ in sizes]
+    spans: list[Span] = []
+    plain: list[Span] = []
+    for number, (own, (_, step, is_adjacent)) in enumerate(zip(values, sizes, strict=True)):
+        for start in range(0, len(own), step):
+            first = number * _FRAGMENT + start
+            addresses = np.arange(first, first + len(own[start : start + step]), dtype=np.uint64)
+            plain.append((own[start : start + step], addresses))
+            spans.append((own[start : start + step], first if is_adjacent else addresses))
+
+    def cut(given: list[Span]) -> list[Any]:
+        rows = IndexRows(pa.int64(), iter(()), 0, spans=iter(given))
+        return [
+            (*zone, values)
+            for one in cut_zones(rows, zone_rows)
+            for zone, values in zip(
+                zip(*(column.to_pylist() for column in one.zones.columns()), strict=True),
+                [one.values[slice(*ends)].to_pylist() for ends in pairwise(one.bounds.tolist())],
+                strict=True,
+            )
+        ]
+
+    def nulls(given: list[Span]) -> list[int]:
+        rows = IndexRows(pa.int64(), iter(()), 0, spans=iter(given))
+        return [row for one in cut_zones(rows, zone_rows) for row in one.null_addresses.tolist()]
+
+    assert cut(spans) == cut(plain)
+    assert nulls(spans) == nulls(plain)
 
 
 _COLUMNS: dict[str, pa.Array] = {
