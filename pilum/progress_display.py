@@ -72,10 +72,11 @@ def _nothing(done: int) -> None:
 
 
 def _is_shown() -> bool:
-    if os.environ.get(_SWITCH) == "0" or find_spec("rich") is None:
-        return False
     is_terminal = getattr(sys.stderr, "isatty", None)  # there is no stream, or one without it
-    return (is_terminal is not None and is_terminal()) or _is_notebook()
+    if not (is_terminal is not None and is_terminal()) and not _is_notebook():
+        return False
+    # Searched for last: it reads folders.
+    return os.environ.get(_SWITCH) != "0" and find_spec("rich") is not None
 
 
 def _is_notebook() -> bool:

@@ -146,9 +146,16 @@ macro_rules! width_of_word {
 
             /// Bits that the largest value needs, values taken as unsigned.
             pub fn width_of(values: &[[u8; $bytes]]) -> usize {
-                let all = values
-                    .iter()
-                    .fold(0, |all, v| all | <$word>::from_le_bytes(*v));
+                let (blocks, rest) = values.as_chunks::<16>();
+                let mut bits = [0; 16];
+                for block in blocks {
+                    for (bits, value) in bits.iter_mut().zip(block) {
+                        *bits |= <$word>::from_le_bytes(*value);
+                    }
+                }
+                let bits = bits.iter().copied();
+                let rest = rest.iter().map(|value| <$word>::from_le_bytes(*value));
+                let all: $word = bits.chain(rest).fold(0, |all, bits| all | bits);
                 BITS - all.leading_zeros() as usize
             }
 

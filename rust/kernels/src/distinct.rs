@@ -1,13 +1,14 @@
 //! Distinct strings or words, and values as indices into these.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, signed};
 use crate::offsets::OffsetsIn;
+use crate::word_table::{Word, WordTable};
 
 /// The distinct values of an array.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,7 @@ fn of<T: Copy + TryInto<usize>>(
     validity: Option<(&[u8], usize)>,
     most: usize,
 ) -> Result<Option<Distinct>> {
-    let mut short: Numbers<u128> = Numbers::new();
+    let mut short: WordTable<u128> = WordTable::default();
     let mut long: HashMap<&[u8], i32, RandomState> = HashMap::default();
     let mut found = Distinct {
         indices: Vec::with_capacity(offsets.len()),
@@ -119,108 +120,32 @@ pub fn words(data: &[u8], width: usize, most: usize) -> Result<Option<Distinct>>
     }
 }
 
-fn of_words<W, T: Copy + Eq + Hash>(
+fn of_words<W, T: Word>(
     words: &[W],
     read: impl Fn(&W) -> T,
     most: usize,
 ) -> Result<Option<Distinct>> {
-    let mut numbers = Numbers::new();
+    let mut numbers = WordTable::default();
     let mut indices = vec![0; words.len()];
     let mut firsts = Vec::new();
-    for (place, (index, word)) in indices.iter_mut().zip(words).enumerate() {
-        let word = read(word);
-        *index = match numbers.find(word)? {
-            Ok(number) => number,
-            Err(_) if firsts.len() == most => return Ok(None),
-            Err(free) => {
-                firsts.push(signed(place, "word")?);
-                numbers.add(word, free, firsts.len() - 1)?
-            }
+    let mut place = 0;
+    while let (Some(rest), Some(left)) = (words.get(place..), indices.get_mut(place..)) {
+        let known = numbers.number_known(rest, &read, left);
+        place += known;
+        let (Some(word), Some(index)) = (rest.get(known), left.get_mut(known)) else {
+            break;
         };
+        if firsts.len() == most {
+            return Ok(None);
+        }
+        let word = read(word);
+        if let Err(free) = numbers.find(word)? {
+            *index = numbers.add(word, free, firsts.len())?;
+            firsts.push(signed(place, "word")?);
+        }
+        place += 1;
     }
     Ok(Some(Distinct { indices, firsts }))
-}
-
-const FIRST_SLOTS: usize = 1024;
-/// With that few words, slots in the cache are cheap, and collisions are not.
-const FEW: usize = 8192;
-
-/// The numbers of words: a hash table of places in a list.
-///
-/// Most slots are free, so that the first one tried is nearly always the right one.
-struct Numbers<T> {
-    /// A place plus one, 0 if the slot is free. The number of slots is a power of two.
-    slots: Vec<u32>,
-    /// Words and their numbers.
-    known: Vec<(T, i32)>,
-    state: RandomState,
-}
-
-impl<T: Copy + Eq + Hash> Numbers<T> {
-    fn new() -> Self {
-        Self {
-            slots: vec![0; FIRST_SLOTS],
-            known: Vec::new(),
-            state: RandomState::default(),
-        }
-    }
-
-    /// Returns the number of a word, or the slot for it if it is new.
-    #[inline]
-    fn find(&self, word: T) -> Result<std::result::Result<i32, usize>> {
-        let last = self.slots.len().wrapping_sub(1);
-        let mut at = self.hash(word);
-        loop {
-            let Some(slot) = self.slots.get(at & last) else {
-                return Err(Corrupt("a table of words has no slots".into()));
-            };
-            match self.known.get((*slot as usize).wrapping_sub(1)) {
-                Some((other, number)) if *other == word => return Ok(Ok(*number)),
-                Some(_) => at = at.wrapping_add(1),
-                None => return Ok(Err(at & last)),
-            }
-        }
-    }
-
-    /// Gives a word, which is new, a number, which is returned.
-    #[cold]
-    fn add(&mut self, word: T, free: usize, number: usize) -> Result<i32> {
-        let number =
-            i32::try_from(number).map_err(|_| Corrupt("more than 2^31 different values".into()))?;
-        self.known.push((word, number));
-        let place = u32::try_from(self.known.len())
-            .map_err(|_| Corrupt("more than 2^32 different values".into()))?;
-        if let Some(slot) = self.slots.get_mut(free) {
-            *slot = place;
-        }
-        self.make_room();
-        Ok(number)
-    }
-
-    #[inline]
-    fn hash(&self, word: T) -> usize {
-        let [a, b, c, d, ..] = self.state.hash_one(word).to_be_bytes();
-        u32::from_be_bytes([a, b, c, d]) as usize
-    }
-
-    /// Doubles the slots if too many are taken.
-    fn make_room(&mut self) {
-        let slots_each = if self.known.len() < FEW { 8 } else { 3 };
-        if slots_each * self.known.len() <= self.slots.len() {
-            return;
-        }
-        self.slots = vec![0; 2 * self.slots.len()];
-        let last = self.slots.len() - 1;
-        for (number, (word, _)) in (1..).zip(&self.known) {
-            let mut at = self.hash(*word);
-            while self.slots.get(at & last).is_some_and(|slot| *slot != 0) {
-                at = at.wrapping_add(1);
-            }
-            if let Some(slot) = self.slots.get_mut(at & last) {
-                *slot = number;
-            }
-        }
-    }
 }
 
 /// What a sample shows: adjacent values from several stretches, without nulls.

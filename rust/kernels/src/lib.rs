@@ -50,4 +50,5 @@ pub mod trigrams;
 pub mod unravel;
 pub mod values;
 pub mod vector;
+pub mod word_table;
 pub mod zone_bounds;

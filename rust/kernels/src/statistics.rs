@@ -12,6 +12,10 @@ pub struct FixedCosts {
 
 /// Most values of one run-length encoded chunk.
 pub const RLE_CHUNK: usize = 4096;
+const _: () = assert!(
+    RLE_CHUNK.is_multiple_of(GROUP),
+    "chunks are cut into whole groups"
+);
 
 /// Costs of a page of values of 8, 16, 32 or 64 bits.
 pub fn fixed_costs(data: &[u8], bits: usize) -> Result<FixedCosts> {
@@ -62,21 +66,38 @@ pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
     .map(|changes| changes + usize::from(!data.is_empty()))
 }
 
+/// Pairs whose differences a byte can count.
+const COUNTED: usize = 128;
+
 fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
     let [_, following @ ..] = values else {
         return 0;
     };
+    // Counters as narrow as the values: more of them fit into a register.
+    if N == 1 {
+        let blocks = values.chunks(COUNTED).zip(following.chunks(COUNTED));
+        return blocks
+            .map(|(values, following)| {
+                let pairs = values.iter().zip(following);
+                usize::from(pairs.map(|(a, b)| u8::from(a != b)).sum::<u8>())
+            })
+            .sum();
+    }
     values.iter().zip(following).filter(|(a, b)| a != b).count()
 }
 
 fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
     let (values, _) = data.as_chunks::<N>();
+    let (mut num_runs, mut inline_bitpacking_bytes) = (0, 0);
+    for chunk in values.chunks(RLE_CHUNK) {
+        num_runs += runs(chunk);
+        for group in chunk.chunks(GROUP) {
+            inline_bitpacking_bytes += N + packed_bytes(width_of(group));
+        }
+    }
     FixedCosts {
-        rle_bytes: values.chunks(RLE_CHUNK).map(runs).sum::<usize>() * (N + 1),
-        inline_bitpacking_bytes: values
-            .chunks(GROUP)
-            .map(|group| N + packed_bytes(width_of(group)))
-            .sum(),
+        rle_bytes: num_runs * (N + 1),
+        inline_bitpacking_bytes,
     }
 }
 
