@@ -270,6 +270,11 @@ class IndexType(ABC, Generic[ThisIndex]):
             CorruptFileError: If a file is damaged.
         """
 
+    def can_merge(self, index: ThisIndex) -> bool:
+        """Return whether a segment can be merged; the rows of others are read again."""
+        del index
+        return True
+
     def retrain(
         self, parts: Sequence[Part[ThisIndex]], rows: IndexRows | None, folder: IndexFolderWriter
     ) -> bytes:

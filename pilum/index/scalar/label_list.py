@@ -147,6 +147,10 @@ class _LabelList(IndexType[LabelListIndex]):
         data = sets.file.global_buffer(int(number[:10]))
         return LabelListIndex(sets, RowSet(unpack_rows(data, sets.file.path)))
 
+    def can_merge(self, index: LabelListIndex) -> bool:
+        """Return whether it is known which lists are null."""
+        return index.null_lists is not None
+
     def merge(
         self,
         parts: Sequence[Part[LabelListIndex]],
@@ -154,11 +158,12 @@ class _LabelList(IndexType[LabelListIndex]):
         folder: IndexFolderWriter,
     ) -> bytes:
         """Unite the sets of each item, and those of null lists."""
-        if any(part.index.null_lists is None for part in parts):
+        kind = parts[-1].index.sets.type
+        parts = [part for part in parts if part.has_rows]
+        if not all(self.can_merge(part.index) for part in parts):
             raise UnsupportedFeatureError(
                 "a LABEL_LIST index of version 0 does not say which lists are null; create it again"
             )
-        kind = parts[-1].index.sets.type
         sources = [part.index.sets.blocks(part.moves) for part in parts]
         items = _Items(iter(()) if rows is None else rows.batches)
         sources.append(sets_of_rows(items, kind))

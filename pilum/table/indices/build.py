@@ -43,6 +43,7 @@ __all__ = [
     "merge_staged_partitions",
     "stage_partitions",
     "train_segment",
+    "without_rows",
     "write_merged",
     "write_segment",
 ]
@@ -119,7 +120,8 @@ def merge_segments(
     Args:
         snapshot: The version with the rows; the files go to its store.
         new: The segment, whose parameters are those of the last old one.
-        old: Segments of the same type and column; one or more.
+        old: Segments of the same type and column; one or more. Rows of those that the type cannot
+            merge are read again.
         fragments: Ids of existing fragments to add, which no old segment covers.
         rewrites: How all rows are written again; then the old segments cover no fragments. None to
             merge segments.
@@ -130,6 +132,9 @@ def merge_segments(
     Raises:
         CorruptFileError: If a file is damaged.
     """
+    again = [one for one in old if not new.type.can_merge(one.index)]
+    fragments = fragments.union(*(one.fragments for one in again))
+    old = [without_rows(one) if one in again else one for one in old]
     references = _references(snapshot, new.type)
     parts = [segment.part(references) for segment in old]
     rows = _rows(snapshot, new, fragments) if fragments else None
@@ -139,6 +144,12 @@ def merge_segments(
         write = new.type.retrain if is_retrained else new.type.balance
         return write_segment(snapshot, new, covered, lambda folder: write(parts, rows, folder))
     return write_merged(snapshot, new, parts, rows, covered)
+
+
+def without_rows(segment: OpenSegment) -> OpenSegment:
+    """Return a segment as if it covered no fragment, so that only its parameters matter."""
+    reduced = segment.segment.reduced(segment.snapshot, segment.fragments)
+    return replace(segment, segment=reduced)
 
 
 def write_merged(

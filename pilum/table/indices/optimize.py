@@ -23,7 +23,7 @@ merged segments. Source: docs/format/indices.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from pyroaring import BitMap
@@ -35,6 +35,7 @@ from pilum.table.indices.build import (
     discard_segments,
     ignore_rows,
     merge_segments,
+    without_rows,
 )
 from pilum.table.indices.moved_rows import segments_that_move
 from pilum.table.indices.rows import OnRows, existing_fragments
@@ -166,8 +167,7 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> In
     merged = [open_segment(snapshot, one) for one in plan.merged or [newest]]
     fragments = plan.fragments
     if plan.rewrites or not plan.num_merged:  # only the parameters of the newest one matter
-        last = merged[-1]
-        merged = [replace(last, segment=last.segment.reduced(snapshot, last.fragments))]
+        merged = [without_rows(merged[-1])]
     else:
         for one in merged:
             fragments = fragments | (one.fragments - one.lasting_fragments)
