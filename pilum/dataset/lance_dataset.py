@@ -131,8 +131,9 @@ def dataset(
         index_cache_size: Accepted for compatibility; has no effect.
         read_params: Accepted for compatibility; has no effect.
         namespace_client: A `lance_namespace.LanceNamespace`, which is asked for the location of the
-            table and for options of its object store. `storage_options` take precedence over them.
-            Vended credentials are not renewed. Errors of the namespace are passed on.
+            table and for options of its object store. These take precedence over
+            `storage_options`. If they expire, it is asked again in time, as long as the dataset is
+            used. Errors of the namespace are passed on.
         table_id: The id of the table in the namespace, such as `["workspace", "table"]`.
         base_store_params: Options of the object store for single base paths, by their location.
             They take precedence over options `base_{id}.{option}` of `storage_options`, and these

@@ -1,6 +1,9 @@
 """Find the table that a namespace lists by an id: where it is, and with which options it opens.
 
     namespace_client, table_id ──describe_table or declare_table──▶ location, storage options
+                                                                    ▲                  │
+                                                                    └── describe_table ┘
+                                                                     when credentials expire
 
 A namespace is any object with these methods of `lance_namespace.LanceNamespace`.
 """
@@ -8,6 +11,7 @@ A namespace is any object with these methods of `lance_namespace.LanceNamespace`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from types import ModuleType
 from typing import Any, overload
@@ -15,6 +19,7 @@ from typing import Any, overload
 from pilum.dataset.base import DatasetBase
 from pilum.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
 from pilum.storage.open import Location
+from pilum.storage.renewable import EXPIRES_AT, Renewable
 
 __all__ = ["Expected", "located", "namespace_package"]
 
@@ -80,7 +85,29 @@ def located(
         )
     if not answer.storage_options:
         return answer.location, storage_options
-    return answer.location, {**(storage_options or {}), **answer.storage_options}
+    vended = dict(answer.storage_options)
+    if (expiry := vended.get(EXPIRES_AT)) is not None:
+        vended[EXPIRES_AT] = Renewable(str(expiry), _Renewal(namespace_client, tuple(names)))
+    return answer.location, {**(storage_options or {}), **vended}
+
+
+@dataclass(frozen=True)
+class _Renewal:
+    """Returns the current storage options of a table, as its namespace describes it."""
+
+    client: Any = field(compare=False)
+    names: tuple[str, ...]
+    client_number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "client_number", id(self.client))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Renewal, (self.client, self.names)
+
+    def __call__(self) -> Mapping[str, str]:
+        answer = _ask(self.client, list(self.names), Expected.LISTED)
+        return answer.storage_options or {}
 
 
 def namespace_package() -> ModuleType:

@@ -85,6 +85,7 @@ class DirectoryNamespace(api.LanceNamespace):
         """
         if context_provider is not None:
             raise InvalidInputError("context_provider: folders have no requests to pass it to")
+        self._properties = properties
         given = {name: str(value) for name, value in properties.items()}
         if not given.get("root"):
             raise InvalidInputError('DirectoryNamespace: pass the property "root", a path or URI')
@@ -111,6 +112,9 @@ class DirectoryNamespace(api.LanceNamespace):
 
     def __repr__(self) -> str:
         return f"DirectoryNamespace(root={self._folders.root!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self._properties,)
 
     def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
         """Create a namespace in one that exists. The mode is "create" (the default) or "exist_ok".
@@ -415,6 +419,10 @@ class DirectoryNamespace(api.LanceNamespace):
         what = "is deregistered, and its files are still there" if state.deregistered else "exists"
         found: Exception = api.TableAlreadyExistsError(f"{self._folders.location(folder)} {what}")
         return found
+
+
+def _opened(properties: dict[str, Any]) -> DirectoryNamespace:
+    return DirectoryNamespace(**properties)
 
 
 def _is_on(properties: Mapping[str, str], name: str) -> bool:

@@ -62,6 +62,7 @@ class RestNamespace(api.LanceNamespace):
         Raises:
             InvalidInputError: If a property is missing, unknown or invalid.
         """
+        self._made_from = context_provider, properties
         given = {name: str(value) for name, value in properties.items()}
         from_properties = provider_of(given)
         self._provider = context_provider or from_properties
@@ -83,6 +84,9 @@ class RestNamespace(api.LanceNamespace):
 
     def __repr__(self) -> str:
         return f"RestNamespace(uri={self._uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _connected, self._made_from
 
     def retrieve_ops_metrics(self) -> dict[str, int]:
         """Return how often each operation was requested, if `ops_metrics_enabled` is "true"."""
@@ -134,6 +138,10 @@ class RestNamespace(api.LanceNamespace):
         except urllib3.exceptions.HTTPError as error:
             raise api.ServiceUnavailableError(f"{what}: no answer: {error}") from error
         return Message(status=answer.status, body=answer.data, headers=dict(answer.headers))
+
+
+def _connected(context_provider: Any, properties: dict[str, str]) -> RestNamespace:
+    return RestNamespace(context_provider, **properties)
 
 
 def _checked_uri(uri: str) -> str:

@@ -19,10 +19,15 @@ from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from pilum.errors import InvalidInputError, MissingDependencyError, NotFoundError, PilumError
 from pilum.parallel import renew_in_child
+from pilum.storage.cloud_credentials import (
+    VendedCredentials,
+    credential_names,
+    vended_credentials,
+)
 from pilum.storage.cloud_options import (
     AZURE,
     GCS,
@@ -35,6 +40,9 @@ from pilum.storage.cloud_options import (
 )
 
 __all__ = ["Bucket", "is_out_of_range", "memory_bucket", "open_bucket", "translate_errors"]
+
+Provider: TypeAlias = VendedCredentials | str | None
+"""What gets credentials: a catalog, or the AWS profile of this name; None for given ones."""
 
 _EXPRESS_SUFFIX = "--x-s3"
 _MAX_CLIENTS = 64
@@ -156,8 +164,11 @@ def open_bucket(uri: str, service: Service, authority: str, options: dict[str, A
         raise InvalidInputError(f"{uri}: expected {uri.partition(':')[0]}://bucket/path")
     if at:
         options = {**options, "azure_storage_account_name": host.partition(".")[0]}
-    settings, obstore, provider = settings_of(service, options), _obstore(), None
-    if service is S3 and not settings.has_any(_S3_CREDENTIALS) and (profile := find_profile()):
+    settings, obstore = settings_of(service, options), _obstore()
+    provider: Provider = vended_credentials(service, options)
+    if provider is not None:
+        settings = settings.without(credential_names(service))
+    elif service is S3 and not settings.has_any(_S3_CREDENTIALS) and (profile := find_profile()):
         settings, provider = settings.completed(S3, profile.config), profile.provider_name
     make = partial(_make_bucket, obstore, service.name, container, settings, provider)
     with translate_errors(uri, settings.secrets):
@@ -169,7 +180,7 @@ def _make_bucket(
     service: str,
     bucket: str,
     settings: Settings,
-    provider: str | None,
+    provider: Provider,
     process: int,
 ) -> Bucket:
     config, secrets = dict(settings.config), settings.secrets
@@ -180,6 +191,10 @@ def _make_bucket(
             "retry_timeout": timedelta(seconds=settings.retry_seconds),
         },
     }
+    if provider is not None:
+        more["credential_provider"] = (
+            credential_provider(provider) if isinstance(provider, str) else provider
+        )
     if service == GCS.name:
         return Bucket(obstore.GCSStore(bucket, config=config, **more), secrets, process=process)
     if service == AZURE.name:
@@ -189,8 +204,6 @@ def _make_bucket(
     if is_express:
         config["s3_express"] = "true"
     config = {f"aws_{name}": value for name, value in config.items()}
-    if provider is not None:
-        more["credential_provider"] = credential_provider(provider)
     client = obstore.S3Store(bucket, config=config, **more)
     return Bucket(client, secrets, lists_in_order=not is_express, process=process)
 

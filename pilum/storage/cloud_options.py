@@ -190,6 +190,11 @@ class Settings:
         secrets = self.secrets | {config[name] for name in service.secrets & config.keys()}
         return replace(self, config=tuple(sorted(config.items())), secrets=secrets)
 
+    def without(self, names: Collection[str]) -> Settings:
+        """Return a copy without these settings of the service."""
+        kept = tuple((name, value) for name, value in self.config if name not in names)
+        return replace(self, config=kept)
+
     def __repr__(self) -> str:
         return f"Settings({', '.join(name for name, _ in self.config)})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -74,6 +75,22 @@ def test_options_of_the_namespace_precede_those_that_are_passed(tmp_path: Path) 
     opened = pilum.dataset(storage_options={"sync": "false"}, **where)
     assert opened.initial_storage_options == {"sync": "false", "mmap": "false"}
     assert pilum.dataset(**where).initial_storage_options == catalog.options
+
+
+def test_options_that_expire_are_renewed_by_the_namespace(catalog: Catalog) -> None:
+    pilum.write_dataset(ROWS, namespace_client=catalog, table_id=["t"])
+    catalog.options = {"expires_at_millis": "1"}
+    where: dict[str, Any] = {"namespace_client": catalog, "table_id": ["t"]}
+    first, again = (pilum.dataset(**where).initial_storage_options for _ in range(2))
+    assert first is not None
+    assert again is not None
+    expiry: Any = first["expires_at_millis"]
+    other: Any = again["expires_at_millis"]
+    catalog.options = {"expires_at_millis": "2", "mmap": "true"}
+    assert (expiry, expiry.renew()) == ("1", catalog.options)
+    assert expiry.renew == other.renew
+    assert pickle.loads(pickle.dumps(expiry)).renew() == catalog.options
+    assert pickle.loads(pickle.dumps(pilum.dataset(**where))).count_rows() == 2
 
 
 def test_errors_of_the_namespace_are_passed_on(catalog: Catalog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,13 @@ def test_changes_of_several_writers_at_once_are_all_kept(tmp_path: Path) -> None
         thread.join()
     found = pilum.namespace.DirectoryNamespace(root=str(tmp_path))
     assert (spaces(found), len(errors)) == (sorted([*names, "same"]), len(names) - 1)
+
+
+def test_namespaces_are_pickled(namespace: Any, root: str) -> None:
+    pilum.write_dataset(ROWS, namespace_client=namespace, table_id=["t"])
+    remote: Any = pilum.namespace.RestNamespace(uri="http://host", delimiter=".")
+    assert tables(pickle.loads(pickle.dumps(namespace))) == ["t"]
+    assert pickle.loads(pickle.dumps(remote)).namespace_id() == remote.namespace_id()
 
 
 def test_other_columns_and_kinds_are_kept(tmp_path: Path) -> None:
