@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.cache import CacheSlot, Descriptions, FileCaches
+from pilum.cache import SHARED_DESCRIPTIONS, CacheSlot, Descriptions, FileCaches
 from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.frame import (
     FOOTER_BYTES,
@@ -49,6 +49,10 @@ __all__ = ["Column", "ColumnPages", "ContainerReader", "FileReader"]
 C = TypeVar("C")
 
 _SMALL_BYTES = 512
+_LARGE_BYTES = 8192
+_LARGE_COLUMNS = Descriptions(4 << 20)
+"""Metadata of columns of several pages. They seldom equal those of another file, but a file may be
+opened again."""
 _NO_LIMIT = 2**64
 
 
@@ -79,8 +83,12 @@ class ColumnPages:
         cls, data: bytes, file_bytes: int, version: FileVersion, descriptions: Descriptions
     ) -> ColumnPages:
         """Parse the metadata of a column, or reuse those of another file with the same bytes."""
-        if len(data) <= _SMALL_BYTES:
-            known = descriptions.parsed(_pages, data, version, descriptions)
+        if len(data) <= _LARGE_BYTES:
+            known = (
+                descriptions.parsed(_pages, data, version, descriptions)
+                if len(data) <= _SMALL_BYTES
+                else _LARGE_COLUMNS.parsed(_pages, data, version, SHARED_DESCRIPTIONS)
+            )
             if known.end <= file_bytes:
                 return known
         return cls(*parse_column(data, file_bytes, descriptions), version)

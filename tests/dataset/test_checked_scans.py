@@ -94,7 +94,7 @@ def test_a_lookup_without_caches_takes_few_calls_and_requests(
         return opened
 
     first()  # imports what a lookup needs
-    assert 0 < num_calls(first) <= 1540
+    assert 0 < num_calls(first) <= 1400
     dataset.io_stats_incremental()
     first()
     assert dataset.io_stats_incremental().read_iops <= 7

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.cache import CacheSlot
 from pilum.encodings.base import Decoded, Layer, PageRead
-from pilum.encodings.structural.mini_block import MiniBlockLayout
+from pilum.encodings.structural.mini_block import MiniBlockLayout, look_up
 from pilum.storage.base import Ranges, Source
 
 __all__ = ["KnownPage", "known_page", "read_known"]
@@ -30,7 +29,7 @@ class KnownPage(NamedTuple):
     Attributes:
         layout: Its layout.
         place: What the kernel needs to know of it: chunks, buffers, items and rows.
-        lookup: The place of the table of its chunks.
+        first: A read of its first row, which has the place of the table of its chunks.
         source: Its file.
         form: A value that pages share whose rows can become one array; one with a dictionary has
             its own.
@@ -38,7 +37,7 @@ class KnownPage(NamedTuple):
 
     layout: MiniBlockLayout
     place: tuple[Any, ...]
-    lookup: CacheSlot
+    first: PageRead
     source: Source
     form: Hashable
 
@@ -50,12 +49,12 @@ def known_page(page: PageRead) -> KnownPage | None:
         return None
     place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
     form = layout.form if layout.dictionary is None else object()
-    return KnownPage(layout, place, page.lookup, page.source, form)
+    return KnownPage(layout, place, page, page.source, form)
 
 
 def read_known(
     pages: Sequence[tuple[KnownPage, NDArray[np.int64]]], groups: Sequence[Sequence[int]]
-) -> list[Decoded] | None:
+) -> list[Decoded]:
     """Read rows of pages of local files.
 
     Args:
@@ -64,16 +63,17 @@ def read_known(
         groups: The places of the pages whose rows become one array each; they have one form.
 
     Returns:
-        The rows of each group; None if the chunks of a page are not known yet.
+        The rows of each group.
 
     Raises:
         CorruptFileError: If a page is damaged.
     """
+    lookups = [page.first.lookup.get() for page, _ in pages if page.first.lookup is not None]
+    if None in lookups:
+        lookups = look_up([page.first for page, _ in pages])
     wanted, dictionaries = [], []
-    for page, bounds in pages:
-        lookup = page.lookup.get()
-        if lookup is None:
-            return None
+    for (page, bounds), lookup in zip(pages, lookups, strict=True):
+        assert lookup is not None  # pages that are read as a whole are not known
         wanted.append((*page.place, lookup.chunks, bounds, None, None))
         dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)

@@ -260,15 +260,7 @@ def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
     """
     pages = [page for group in groups for page in group]
     order = _by_source(pages)
-    lookups: list[_Lookup | None] = [
-        None if page.lookup is None else page.lookup.get() for page in pages
-    ]
-    for source, places in order:
-        if pages[places[0]].memory is not None or all(lookups[place] for place in places):
-            continue
-        own = run_plan(_look_up([pages[place] for place in places]), source)
-        for place, lookup in zip(places, own, strict=True):
-            lookups[place] = lookup
+    lookups = _lookups(pages, order)
     columns = _decode_files(pages, lookups, order, [len(group) for group in groups])
     decoded, first = [], 0
     for group, found in zip(groups, columns, strict=True):
@@ -279,6 +271,27 @@ def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
         decoded.append(_decoded(page, found, dictionary))
         first += len(group)
     return decoded
+
+
+def look_up(pages: Sequence[PageRead]) -> list[_Lookup | None]:
+    """Read what is needed to find rows of pages of local files, and cache it."""
+    return _lookups(pages, _by_source(pages))
+
+
+def _lookups(
+    pages: Sequence[PageRead], order: list[tuple[Source, list[int]]]
+) -> list[_Lookup | None]:
+    """Return the lookups of pages, grouped by their file; those that are not cached are read."""
+    lookups: list[_Lookup | None] = [
+        None if page.lookup is None else page.lookup.get() for page in pages
+    ]
+    for source, places in order:
+        if pages[places[0]].memory is not None or all(lookups[place] for place in places):
+            continue
+        own = run_plan(_look_up([pages[place] for place in places]), source)
+        for place, lookup in zip(places, own, strict=True):
+            lookups[place] = lookup
+    return lookups
 
 
 def _by_source(pages: Sequence[PageRead]) -> list[tuple[Source, list[int]]]:

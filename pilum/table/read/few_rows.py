@@ -108,10 +108,12 @@ def _read(
                 if not _add(field, rows, pages, own):
                     field.has_other_pages = True
                     return None
-        arrays = _arrays(wanted, pages, runs) if fragments else None
+        if not fragments:
+            return None
+        arrays = _arrays(wanted, pages, runs)
     except CorruptFileError:
         return None  # to be located
-    return None if arrays is None else pa.Table.from_arrays(arrays, schema=wanted.schema)
+    return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
 def _add(
@@ -181,12 +183,10 @@ def _arrays(
     wanted: ReadColumns,
     pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
     runs: Sequence[Sequence[_Run | _PlainRun]],
-) -> list[pa.Array] | None:
-    """Return the columns; None if the chunks of a page are not known yet."""
+) -> list[pa.Array]:
+    """Return the columns."""
     groups = [run.places for own in runs for run in own if isinstance(run, _Run)]
     found = read_known(pages, groups) if pages else []
-    if found is None:
-        return None
     decoded = iter(found)
     arrays = []
     for column, field, own in zip(wanted.columns, wanted.fields, runs, strict=True):
