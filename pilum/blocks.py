@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedTypeError
-from pilum.kernels import PageValues
+from pilum.kernels import PageValues, places_of_bits
 
 __all__ = [
     "NUMBERS",
@@ -241,6 +241,14 @@ def integers(values: NDArray[np.generic]) -> pa.Array:
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:
     """Return a copy of values without nulls, bool, shape (len(array),); does not import pandas."""
     return _bits(array.buffers()[1], array)
+
+
+def true_places(array: pa.BooleanArray, first: int = 0) -> NDArray[np.int64]:
+    """Return the places of the true values of an array without nulls; its first place is `first`.
+
+    Faster than `truths` and `nonzero`.
+    """
+    return places_of_bits(_bytes(array.buffers()[1]), array.offset, len(array), first)
 
 
 def _bits(bitmap: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:

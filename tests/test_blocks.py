@@ -17,6 +17,7 @@ from pilum.blocks import (
     ListBlock,
     StringBlock,
     block_of,
+    true_places,
     validity_mask,
 )
 from pilum.errors import UnsupportedTypeError
@@ -94,6 +95,13 @@ def test_strings(
 
 
 @pytest.mark.checklist("S4.8")
+@given(st.lists(st.booleans(), max_size=200), st.integers(0, 9), st.sampled_from([0, 5, -7]))
+def test_places_of_true_values(values: list[bool], before: int, first: int) -> None:
+    array = pa.array([True] * before + values + [True], pa.bool_())[before:-1]
+    expected = [first + place for place, value in enumerate(values) if value]
+    assert true_places(array, first).tolist() == expected
+
+
 def test_lists_of_lists_with_null_items() -> None:
     kind = pa.list_(pa.list_(pa.int32(), 2), 3)
     rows = [[[9, 9]] * 3, [[1, 2], None, [3, None]], [[4, 5], [6, 7], [8, 9]]]

@@ -65,6 +65,18 @@ class CheckedNearest:
         """Return a plan."""
         return self.search.plan(self.snapshot, self.wanted.options, self.wanted.indices)
 
+    def with_filter(self, text: str) -> Self | None:
+        """Return the same search with another prefilter, in SQL; None if it is not remembered.
+
+        Raises:
+            FilterError: If the filter is invalid.
+        """
+        filter = self.snapshot.scope.bind(text)
+        if not isinstance(filter, SqlFilter) or not filter.is_lasting:
+            return None
+        options = self.wanted.options.with_filter(filter)
+        return replace(self, wanted=replace(self.wanted, options=options))
+
     @cached_property
     def lasting_plan(self) -> NearestPlan | None:
         """The plan of further searches; None if each needs its own."""
@@ -154,7 +166,10 @@ def remembered(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
         CorruptFileError: If a file is damaged.
     """
     key = _key(keywords)
-    known: CheckedNearest | None = None if key is None else snapshot.prepared.get(key)
+    if key is None:
+        return None
+    known: CheckedNearest | None = snapshot.prepared.get(key)
+    known = known or _with_other_filter(snapshot, keywords, key)
     if known is None:
         return None
     queries, is_batch = known.queries(keywords["nearest"]["q"])
@@ -172,6 +187,31 @@ def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:
     checked = CheckedNearest.of(snapshot, wanted)
     if checked is not None and not checked.search.is_batch:
         snapshot.prepared.put(key, checked, 1)
+        if isinstance(keywords.get("filter"), str) and checked.search.is_prefilter:
+            snapshot.prepared.put(_key_of_any_filter(keywords), checked, 1)
+
+
+def _with_other_filter(
+    snapshot: Snapshot, keywords: ScanKeywords, key: tuple[object, ...]
+) -> CheckedNearest | None:
+    """Return a search that the version remembers with another prefilter, and make it remember it.
+
+    Raises:
+        FilterError: If the filter is invalid.
+    """
+    text = keywords.get("filter")
+    if not isinstance(text, str):
+        return None
+    known: CheckedNearest | None = snapshot.prepared.get(_key_of_any_filter(keywords))
+    found = None if known is None else known.with_filter(text)
+    if found is not None:
+        snapshot.prepared.put(key, found, 1)
+    return found
+
+
+def _key_of_any_filter(keywords: ScanKeywords) -> tuple[object, ...]:
+    """Return what identifies keywords that are remembered, except the query and the filter."""
+    return str, _key({**keywords, "filter": None})
 
 
 def _key(keywords: ScanKeywords) -> tuple[object, ...] | None:

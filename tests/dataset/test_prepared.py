@@ -12,7 +12,7 @@ import pytest
 from python_calls import num_calls
 
 import pilum
-from pilum.errors import InvalidInputError
+from pilum.errors import ColumnNotFoundError, InvalidInputError
 
 VECTORS = np.random.default_rng(3).normal(size=(300, 4)).astype(np.float32)
 
@@ -163,3 +163,21 @@ def test_a_filter_that_uses_the_clock_is_bound_for_each_query(tmp_path: Path, te
     assert first is not second
     lasting = dataset._snapshot.scope.bind("id < 3")
     assert lasting is dataset._snapshot.scope.bind("id < 3")
+
+
+def test_a_new_filter_takes_fewer_calls_than_a_new_search(dataset: pilum.LanceDataset) -> None:
+    columns = ["_rowid", "_distance"]
+
+    def found(residue: int, k: int) -> list[int]:
+        table = dataset.to_table(
+            columns, f"id % 5 = {residue}", prefilter=True, nearest=nearest(VECTORS[1], k=k)
+        )
+        rows: list[int] = table["_rowid"].to_pylist()
+        return rows
+
+    for residue in (4, 0, 4, 2):
+        expected = [row for row in rows_near(VECTORS[1], 300) if row % 5 == residue]
+        assert found(residue, 5) == expected[:5]
+    assert 0 < num_calls(lambda: found(3, 5)) < num_calls(lambda: found(1, 6)) - 100
+    with pytest.raises(ColumnNotFoundError, match="none"):
+        dataset.to_table(columns, "none = 1", prefilter=True, nearest=nearest(VECTORS[1]))

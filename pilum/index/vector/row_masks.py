@@ -10,12 +10,14 @@ few rows of a very large table do, is searched instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
-from pilum.kernels import mark_rows, marks_of
+from pilum.kernels import mark_rows, marks_of, marks_of_each
 
 __all__ = ["RowMask"]
 
@@ -50,20 +52,31 @@ class RowMask:
         """The memory that the table uses."""
         return self._kept_bytes + (0 if self._table is None else self._table.nbytes)
 
-    def of_partition(self, number: int, rows: Addresses) -> NDArray[np.bool_] | None:
-        """Return which rows of a partition are in the set, which is kept; None for no row.
+    def of_partitions(
+        self, numbers: Sequence[int], parts: Sequence[Addresses]
+    ) -> list[NDArray[np.bool_] | None]:
+        """Return which rows of partitions are in the set, which is kept; None for no row.
 
         Args:
-            number: The number of the partition.
-            rows: All of its rows.
+            numbers: The numbers of the partitions.
+            parts: All rows of each.
         """
-        try:
-            return self._of_partitions[number]
-        except KeyError:
-            found = self.of(rows)
-        kept = self._of_partitions[number] = found if found.any() else None
-        self._kept_bytes += 0 if kept is None else kept.nbytes
-        return kept
+        kept = self._of_partitions
+        missing = [place for place, number in enumerate(numbers) if number not in kept]
+        for place, found in zip(
+            missing, self._of_each([parts[one] for one in missing]), strict=True
+        ):
+            kept[numbers[place]] = found
+            self._kept_bytes += 0 if found is None else found.nbytes
+        return [kept[number] for number in numbers]
+
+    def _of_each(self, parts: Sequence[Addresses]) -> list[NDArray[np.bool_] | None]:
+        """Return which rows of each part are in the set; None for no row."""
+        table = self._table
+        if table is None:
+            return [found if found.any() else None for found in map(self.of, parts)]
+        whole = [np.ascontiguousarray(rows) for rows in parts]
+        return marks_of_each(whole, self._starts, self._stops, table)
 
     def of(self, rows: Addresses) -> NDArray[np.bool_]:
         """Return which of some rows are in the set."""

@@ -282,13 +282,12 @@ class VectorIndex(Index):
         """Return partitions with the rows that may be found; those without any are left out."""
         if mask is None:
             return probes
-        found = []
-        for one in probes:
-            allowed = mask.of_partition(one.number, one.rows)
-            if allowed is not None:
-                limited = one.rows, one.columns, one.centroid, allowed
-                found.append(Probe(one.number, *limited, memo=one.memo))
-        return found
+        masks = mask.of_partitions([one.number for one in probes], [one.rows for one in probes])
+        return [
+            Probe(one.number, one.rows, one.columns, one.centroid, allowed, memo=one.memo)
+            for one, allowed in zip(probes, masks, strict=True)
+            if allowed is not None
+        ]
 
     def _probes_of_batch(
         self, distances: NDArray[np.float32], counts: NDArray[np.int64], mask: RowMask | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from pyroaring import BitMap
@@ -18,7 +19,7 @@ from pilum.index.answers import RowSet
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.use import with_selection
-from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["allowed_rows", "is_plain", "live_rows", "matching_addresses"]
@@ -48,10 +49,15 @@ def matching_addresses(
         return None
     asked = ScanOptions(columns=(), with_row_address=True, filter=filter, fragment_ids=fragment_ids)
     asked = with_selection(snapshot, asked, replace(use, segments=None))
-    parts = [batch.column(0).to_numpy() for batch in scan(snapshot, asked)]
-    found = np.concatenate([np.empty(0, dtype=np.uint64), *parts])
-    are_in_order = bool((found[:-1] <= found[1:]).all())
-    return found if are_in_order else np.sort(found)
+    tables = scan_tables(snapshot, asked)
+    parts = [chunk.to_numpy() for table in tables for chunk in table.column(0).chunks if len(chunk)]
+    if not parts:
+        return np.empty(0, dtype=np.uint64)
+    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    are_ascending = snapshot.manifest.fragments.are_ascending
+    if fragment_ids is not None and are_ascending:
+        are_ascending = all(one < other for one, other in pairwise(fragment_ids))
+    return found if are_ascending else np.sort(found)
 
 
 def allowed_rows(

@@ -43,6 +43,7 @@ from pilum.table.indices.plans import (
 )
 from pilum.table.indices.row_filter import RowFilter
 from pilum.table.indices.segments import are_all_open, open_segments
+from pilum.table.model.index_segments import index_segments
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
@@ -78,7 +79,7 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
     remembered = _Remembered(snapshot, options, use)
     plan = remembered.plan
     if not remembered.has_plan:
-        condition = _condition(options)
+        condition = _condition(snapshot, options)
         if type(condition) is Ask and remembered.is_new:
             direct = direct_selection(snapshot, options, use, condition)
             if direct is not None:
@@ -100,12 +101,31 @@ def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | N
     remembered = _Remembered(snapshot, options, use)
     if remembered.has_plan:
         return remembered.plan
-    return _planned(snapshot, options, use, _condition(options), remembered)
+    return _planned(snapshot, options, use, _condition(snapshot, options), remembered)
 
 
-def _condition(options: ScanOptions) -> Condition:
+def _condition(snapshot: Snapshot, options: ScanOptions) -> Condition:
     filter = options.filter
-    return _UNKNOWN if filter is None else condition_of(filter.implied)
+    if filter is None or not _may_have_indices(snapshot, filter.columns):
+        return _UNKNOWN
+    return condition_of(filter.implied)
+
+
+def _may_have_indices(snapshot: Snapshot, columns: tuple[str, ...]) -> bool:
+    """Return whether a column of a filter, or a member of its top-level column, has an index.
+
+    The version remembers it, so that filters on other columns are not examined.
+    """
+    key = _may_have_indices, columns
+    known: bool | None = snapshot.prepared.get(key)
+    if known is None:
+        entries = index_segments(snapshot.manifest.index_section)
+        indexed = {number for one in entries for number in one.field_ids}
+        tops = {top for name in columns for top in (name, name.partition(".")[0])}
+        fields = filter(None, map(snapshot.schema.by_name.get, tops))
+        known = any(field.id in indexed for top in fields for field in top.walk())
+        snapshot.prepared.put(key, known, 1)
+    return known
 
 
 class _Remembered:

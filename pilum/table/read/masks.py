@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -122,24 +122,33 @@ class Masks:
         return any(field and window.source.field(field).has_masks for field in fields)
 
     def _narrowed(self, windows: Iterable[Window]) -> Iterator[Window]:
-        """Test the rows of windows in threads, in order."""
+        """Test the rows of windows in threads, in order; a single small window needs no thread."""
         running: deque[tuple[Window, list[Future[pa.BooleanArray]]]] = deque()
-        ahead = 0
+        ahead, windows = 0, iter(windows)
+        first = list(islice(windows, 2))
+        if len(first) == 1 and self._is_small(first[0]):
+            yield from _matching(first[0], [self._of_part(first[0])])
+            return
         try:
-            for window in windows:
+            for window in chain(first, windows):
                 start = submit_waiting if window.source.store.is_remote else submit
                 parts = [start(partial(self._of_part, part)) for part in self._parts(window)]
                 running.append((window, parts))
                 ahead += len(parts)
                 while len(running) > 1 and ahead > 2 * num_threads():
                     ahead -= len(running[0][1])
-                    yield from _matching(*running.popleft())
+                    yield from _tested(*running.popleft())
             while running:
-                yield from _matching(*running.popleft())
+                yield from _tested(*running.popleft())
         finally:
             for _, parts in running:
                 for part in parts:
                     part.cancel()
+
+    def _is_small(self, window: Window) -> bool:
+        """Return whether the rows of a window are tested at once, and are at hand."""
+        is_remote = window.source.store.is_remote
+        return not is_remote and window.rows.num_rows <= self._rows_of_part(window)
 
     def _parts(self, window: Window) -> Sequence[Window]:
         """Split a window for several threads."""
@@ -250,9 +259,13 @@ def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.
     return SqlFilter((column.name,), mask.node).mask(batch)
 
 
-def _matching(window: Window, parts: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
+def _tested(window: Window, parts: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
+    """Wait for the tests of a window, and yield it with only its matching rows."""
+    return _matching(window, [part.result() for part in parts])
+
+
+def _matching(window: Window, found: list[pa.BooleanArray]) -> Iterator[Window]:
     """Yield the window with only its matching rows, if there are any."""
-    found = [part.result() for part in parts]
     kept = found[0] if len(found) == 1 else pa.concat_arrays(found)
     if kept.true_count:
         yield replace(window, kept=kept)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import filtered, join_arrays
-from pilum.blocks import truths
+from pilum.blocks import true_places, truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
@@ -100,9 +100,9 @@ class Window:
         """Return the selected rows, numbered so that row 0 of the fragment is `first`."""
         if self.kept is None:
             return self.rows.rows(first)
-        kept = np.flatnonzero(truths(self.kept))
-        one_range = len(self.rows.bounds) == 1
-        return kept + (self.rows.bounds[0, 0] + first) if one_range else self.rows.rows(first)[kept]
+        if len(self.rows.bounds) == 1:
+            return true_places(self.kept, int(self.rows.bounds[0, 0]) + first)
+        return self.rows.rows(first)[true_places(self.kept)]
 
     def matching(self, mask: pa.BooleanArray) -> Window:
         """Return a window of the selected rows for which `mask` is true."""

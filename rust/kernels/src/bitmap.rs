@@ -1,6 +1,6 @@
 //! Bitmaps, least significant bit first: bit `i` is `byte[i / 8] >> (i % 8) & 1`.
 
-use crate::error::{Result, part, rest};
+use crate::error::{Result, ensure, out_of_range, part, rest, signed};
 
 /// A bitmap that grows at its end and counts its unset bits.
 #[derive(Debug, Default)]
@@ -207,6 +207,40 @@ pub fn word_at(bitmap: &[u8], first: usize) -> u64 {
     low
 }
 
+/// The places of the bits that are set, among `count` bits from `start`; the first one is `first`.
+pub fn places(bitmap: &[u8], start: usize, count: usize, first: i64) -> Result<Vec<i64>> {
+    let end = start.checked_add(count).map(|end| end.div_ceil(8));
+    let bytes = end.and_then(|end| bitmap.get(..end));
+    let bytes = bytes.ok_or_else(|| out_of_range("bits"))?;
+    let last = signed(count, "bits")?.checked_add(first);
+    ensure(
+        last.is_some(),
+        "place of the first bit",
+        first,
+        "a lower one",
+    )?;
+    let words = (0..count).step_by(64).map(|done| {
+        let word = word_at(bytes, start + done);
+        match count - done {
+            left @ ..64 => word & ((1 << left) - 1),
+            _ => word,
+        }
+    });
+    let ones: u32 = words.clone().map(u64::count_ones).sum();
+    let mut out = Vec::with_capacity(ones as usize);
+    for (mut word, place) in words.zip((first..).step_by(64)) {
+        if word == u64::MAX {
+            out.extend(place..place + 64);
+            continue;
+        }
+        while word != 0 {
+            out.push(place + i64::from(word.trailing_zeros()));
+            word &= word - 1;
+        }
+    }
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(
@@ -263,5 +297,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn places_of_bits() {
+        let bits: Vec<bool> = (0..300)
+            .map(|i| i % 3 == 0 || (70..210).contains(&i))
+            .collect();
+        let mut builder = BitmapBuilder::default();
+        bits.iter().for_each(|&bit| builder.push(bit));
+        let bitmap = builder.finish();
+        for (start, count) in [(0, 300), (0, 0), (3, 64), (5, 130), (290, 10), (7, 63)] {
+            let own = (0..).zip(&bits[start..start + count]);
+            let expected: Vec<i64> = own.filter(|(_, bit)| **bit).map(|(i, _)| i - 9).collect();
+            assert_eq!(places(&bitmap, start, count, -9).unwrap(), expected);
+        }
+        assert!(places(&bitmap, 0, 305, 0).is_err());
+        assert!(places(&bitmap, usize::MAX, 2, 0).is_err());
+        assert!(places(&bitmap, 0, 9, i64::MAX).is_err());
     }
 }

@@ -60,6 +60,15 @@ impl Fragments {
             .collect::<Option<_>>()
             .ok_or_else(|| out_of_range("row"))
     }
+
+    /// The byte of each row of some parts; none for parts without any that is set.
+    pub fn of_each(&self, parts: &[&[u64]], table: &[bool]) -> Result<Vec<Option<Vec<bool>>>> {
+        let marks = parts.iter().map(|rows| {
+            let found = self.of(rows, table)?;
+            Ok(found.contains(&true).then_some(found))
+        });
+        marks.collect()
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +93,9 @@ mod tests {
         ];
         let found = fragments.of(&rows, &table).unwrap();
         assert_eq!(found, [true, false, true, false, false, false]);
+        let parts = [&rows[3..], &rows[..2]];
+        let each = fragments.of_each(&parts, &table).unwrap();
+        assert_eq!(each, [None, Some(vec![true, false])]);
         let table = fragments.marked(&[1], false, 7).unwrap();
         assert_eq!(fragments.of(&rows, &table).unwrap()[..2], [false, true]);
     }
@@ -97,5 +109,6 @@ mod tests {
         assert!(Fragments::new(&[-1], &[0], 2).is_err());
         let fragments = Fragments::new(&[0], &[1], 2).unwrap();
         assert!(fragments.of(&[5], &[false]).is_err());
+        assert!(fragments.of_each(&[&[5]], &[false]).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Sets of values that rows are tested for.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pilum_kernels::bitmap;
 use pilum_kernels::error::{Corrupt, ensure};
 use pilum_kernels::mask::numbers::{Numbers, Order};
 use pilum_kernels::mask::texts::{Pattern, Texts};
@@ -185,4 +186,19 @@ impl Condition {
         let made = py.detach(|| self.0.of_indices(found, count));
         Ok(Self(made.map_err(impossible)?))
     }
+}
+
+/// The places of the bits that are set, among `count` bits from `start`; the first one is `first`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn places_of_bits<'py>(
+    py: Python<'py>,
+    bits: PyReadonlyArray1<'py, u8>,
+    start: usize,
+    count: usize,
+    first: i64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let bits = slice(&bits)?;
+    let made = py.detach(|| bitmap::places(bits, start, count, first));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
 }

@@ -202,6 +202,23 @@ pub fn marks_of<'py>(
     Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
+/// The byte of each row of some parts; none for parts without any that is set.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn marks_of_each<'py>(
+    py: Python<'py>,
+    parts: Vec<PyReadonlyArray1<'py, u64>>,
+    starts: PyReadonlyArray1<'py, i64>,
+    stops: PyReadonlyArray1<'py, i64>,
+    table: PyReadonlyArray1<'py, bool>,
+) -> PyResult<Vec<Option<Made<'py, bool>>>> {
+    let parts = parts.iter().map(slice).collect::<PyResult<Vec<_>>>()?;
+    let (starts, stops, table) = (slice(&starts)?, slice(&stops)?, slice(&table)?);
+    let made = py.detach(|| Fragments::new(starts, stops, table.len())?.of_each(&parts, table));
+    let made = made.map_err(impossible)?.into_iter();
+    Ok(made.map(|marks| Some(marks?.into_pyarray(py))).collect())
+}
+
 /// The places of keys in ascending order; equal keys keep theirs.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]

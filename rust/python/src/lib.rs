@@ -38,7 +38,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::coalesce::lay_out_ranges;
     #[pymodule_export]
-    use crate::conditions::Condition;
+    use crate::conditions::{Condition, places_of_bits};
     #[pymodule_export]
     use crate::decoding::{FullZip, decode_block, decompress, look_up_strings, unravel};
     #[pymodule_export]
@@ -52,8 +52,8 @@ mod _kernels {
     #[pymodule_export]
     use crate::indices::{
         NumberRows, StringRows, TrigramPostings, bloom_filters, bloom_matches, equal_pairs,
-        equal_rows, hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of, pack_row_maps,
-        pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
+        equal_rows, hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of, marks_of_each,
+        pack_row_maps, pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
         unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets, zone_bounds,
     };
     #[pymodule_export]

@@ -29,6 +29,21 @@ def test_masks_agree_with_sets(listed: set[int], asked: list[int], is_complement
     assert mask.of(np.array(asked, np.uint64)).tolist() == expected
 
 
+@pytest.mark.parametrize("far", [5, 1 << 52])
+def test_masks_of_partitions_are_kept(far: int) -> None:
+    mask = RowMask(RowSet(np.array([2, 3, far], np.uint64)))
+    parts = [np.array(own, np.uint64) for own in ([3, 4, far], [6, 7], [2])]
+    one, none, last = mask.of_partitions([8, 0, 1], parts)
+    assert one is not None
+    assert last is not None
+    assert (one.tolist(), none, last.tolist()) == ([True, False, True], None, [True])
+    before = mask.size_bytes
+    again = mask.of_partitions([1, 0, 8, 9], [parts[2], parts[1], parts[0], parts[0]])
+    assert again[:3] == [last, none, one]
+    assert again[3] is not None
+    assert mask.size_bytes == before + 3
+
+
 def test_a_mask_is_a_byte_for_each_row() -> None:
     listed = np.array([2, 5, (7 << 32) + 1], np.uint64)
     mask = RowMask(RowSet(listed))

@@ -21,6 +21,7 @@ from pyroaring import BitMap
 import pilum
 from pilum.errors import CorruptFileError
 from pilum.expressions import bind
+from pilum.format.pb import table_pb2
 from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Between, HasTexts, IsIn, IsNull, Query, StartsWith
 from pilum.table.indices import selecting
@@ -160,7 +161,7 @@ def conditions() -> st.SearchStrategy[str]:
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """Return a table of five fragments with deleted rows."""
+    """Return a table of five fragments with deleted rows; its manifest lists an index on all."""
     random = np.random.default_rng(7)
     rows = {name: random.integers(0, len(values), 90) for name, values in VALUES.items()}
     columns = {
@@ -171,7 +172,10 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     table = pilum.write_dataset(pa.table(columns), path, max_rows_per_file=20)
     table.delete("i = 2 and s is not null")
     found: Snapshot = table.snapshot
-    return replace(found, manifest=replace(found.manifest, index_section=b"naive"))
+    entry = table_pb2.IndexMetadata(fields=[field.id for field in found.schema.fields])
+    entry.uuid.uuid = bytes(16)
+    section = table_pb2.IndexSection(indices=[entry]).SerializeToString()
+    return replace(found, manifest=replace(found.manifest, index_section=section))
 
 
 ALL_QUERIES: tuple[type[Query], ...] = (IsIn, Between, IsNull, StartsWith, HasTexts)
