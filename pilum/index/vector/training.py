@@ -162,6 +162,7 @@ def train_codebook(
             max_iterations=max_iterations,
             tolerance=_TOLERANCE_OF_CODEBOOKS,
             find=find or nearest,
+            few_first=True,
         )
         return found.centroids + middle
 

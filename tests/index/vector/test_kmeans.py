@@ -133,3 +133,13 @@ def test_few_clusters_are_the_best_of_several_tries() -> None:
     losses = [k_means(rows, 20, generator).loss for _ in range(4)]
     assert len(set(losses)) > 1
     assert nearest(rows, found)[1].sum() == pytest.approx(min(losses), rel=1e-4)
+
+
+def test_few_rows_first_find_clusters_that_are_as_good() -> None:
+    rows = np.random.default_rng(2).normal(size=(4096, 4)).astype(np.float32)
+    one, other, again = (
+        k_means(rows, 16, np.random.default_rng(3), few_first=few) for few in (False, True, True)
+    )
+    assert not np.array_equal(one.centroids, other.centroids)
+    assert abs(other.loss / one.loss - 1) < 0.03
+    assert np.array_equal(other.centroids, again.centroids)
