@@ -55,9 +55,16 @@ impl Fragments {
 
     /// The byte of each row.
     pub fn of(&self, rows: &[u64], table: &[bool]) -> Result<Vec<bool>> {
-        let bytes = rows.iter().map(|&row| table.get(self.place(row)).copied());
-        bytes
-            .collect::<Option<_>>()
+        let mut marks = vec![false; rows.len()];
+        let mut is_inside = true;
+        for (mark, &row) in marks.iter_mut().zip(rows) {
+            match table.get(self.place(row)) {
+                Some(&byte) => *mark = byte,
+                None => is_inside = false,
+            }
+        }
+        is_inside
+            .then_some(marks)
             .ok_or_else(|| out_of_range("row"))
     }
 
