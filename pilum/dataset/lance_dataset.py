@@ -14,7 +14,7 @@ from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, session_of, store_of
 from pilum.dataset.columns import ColumnChanges
 from pilum.dataset.indices import Indices
-from pilum.dataset.namespaces import Expected, located
+from pilum.dataset.namespaces import Expected, located, only_handler
 from pilum.dataset.reading import Reading
 from pilum.dataset.rows import RowChanges
 from pilum.dataset.settings import Settings
@@ -147,7 +147,8 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs a feature that is not supported.
         InvalidInputError: If an argument is invalid.
     """
-    location, options = located(uri, storage_options, namespace_client, table_id)
+    location, options, handler = located(uri, storage_options, namespace_client, table_id)
+    commit_handler = only_handler(handler, commit_handler, commit_lock)
     storage_options = with_base_params(options, base_store_params)
     if asof is None:
         return LanceDataset(
@@ -273,7 +274,7 @@ def write_dataset(
     wanted = Write.of(mode, keywords)
     if cleanup := keywords.get("auto_cleanup_options"):
         wanted = replace(wanted, config=auto_cleanup_settings(cleanup))
-    table, options = located(
+    table, options, handler = located(
         uri,
         keywords.get("storage_options"),
         keywords.get("namespace_client"),
@@ -282,7 +283,9 @@ def write_dataset(
     )
     if (own := keywords.get("base_store_params")) is not None:
         options = with_base_params(options, own)
-    store = store_of(table, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
+    lock = keywords.get("commit_lock")
+    handler = only_handler(handler, keywords.get("commit_handler"), lock)
+    store = store_of(table, options, lock, handler)
     is_v2 = keywords.get("enable_v2_manifest_paths", True)
     scheme = NamingScheme.V2 if is_v2 else NamingScheme.V1
     snapshot = write(store, data_obj, schema, wanted, pinned_by(table, store), scheme)

@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from types import ModuleType
-from typing import Any, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from pilum.dataset.base import DatasetBase
-from pilum.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
+from pilum.dataset.managed_versions import ManagedVersions, namespace_package
+from pilum.errors import InvalidInputError
 from pilum.storage.open import Location
 from pilum.storage.renewable import EXPIRES_AT, Renewable
+from pilum.table.versions.commit_handler import CommitHandler, CommitLock, open_table
 
-__all__ = ["Expected", "located", "namespace_package"]
+__all__ = ["Expected", "Located", "located", "namespace_package", "only_handler"]
 
 
 class Expected(Enum):
@@ -32,6 +33,23 @@ class Expected(Enum):
     EITHER = "it is declared unless the namespace lists it"
 
 
+_L = TypeVar("_L", covariant=True)
+
+
+class Located(NamedTuple, Generic[_L]):
+    """The location of a table, and how it is opened.
+
+    Attributes:
+        location: Its location, or a dataset.
+        storage_options: Options of its store.
+        commit_handler: Decides about its versions, if its namespace does.
+    """
+
+    location: _L
+    storage_options: Mapping[str, str] | None
+    commit_handler: CommitHandler | None = None
+
+
 @overload
 def located(
     uri: Location | None,
@@ -39,7 +57,7 @@ def located(
     namespace_client: Any,
     table_id: Sequence[str] | None,
     expected: Expected = ...,
-) -> tuple[Location, Mapping[str, str] | None]: ...
+) -> Located[Location]: ...
 
 
 @overload
@@ -49,7 +67,7 @@ def located(
     namespace_client: Any,
     table_id: Sequence[str] | None,
     expected: Expected = ...,
-) -> tuple[Location | DatasetBase, Mapping[str, str] | None]: ...
+) -> Located[Location | DatasetBase]: ...
 
 
 def located(
@@ -58,8 +76,8 @@ def located(
     namespace_client: Any,
     table_id: Sequence[str] | None,
     expected: Expected = Expected.LISTED,
-) -> tuple[Location | DatasetBase, Mapping[str, str] | None]:
-    """Return the location and the storage options of a table.
+) -> Located[Location | DatasetBase]:
+    """Return the location and the storage options of a table, and who decides about its versions.
 
     The table is named by its location, by a dataset, or by its id in a namespace. Storage options
     of the namespace take precedence over those that are passed, as in the reference. Errors of the
@@ -68,27 +86,44 @@ def located(
     Raises:
         InvalidInputError: If neither or both are passed, or the namespace returns no location.
         MissingDependencyError: If a namespace is passed and lance-namespace is not installed.
-        UnsupportedFeatureError: If the namespace manages the versions of the table itself.
     """
     if namespace_client is not None or table_id is not None or uri is None:
         _require_one(uri, namespace_client, table_id)
     if uri is not None:
-        return uri, storage_options
+        return Located(uri, storage_options)
     names = _names(table_id)
     answer = _ask(namespace_client, names, expected)
     if not answer.location:
         raise InvalidInputError(f"table {names}: the namespace returned no location for it")
-    if getattr(answer, "managed_versioning", None):
-        raise UnsupportedFeatureError(
-            f"table {names}: its namespace manages its versions itself, which is not supported; "
-            f"its files are at {answer.location}"
+    options = storage_options
+    if answer.storage_options:
+        vended = dict(answer.storage_options)
+        if (expiry := vended.get(EXPIRES_AT)) is not None:
+            vended[EXPIRES_AT] = Renewable(str(expiry), _Renewal(namespace_client, tuple(names)))
+        options = {**(storage_options or {}), **vended}
+    if not getattr(answer, "managed_versioning", None):
+        return Located(answer.location, options)
+    root = open_table(answer.location, options).uri
+    return Located(answer.location, options, ManagedVersions(namespace_client, tuple(names), root))
+
+
+def only_handler(
+    of_namespace: CommitHandler | None,
+    given: CommitHandler | None,
+    lock: CommitLock | None,
+) -> CommitHandler | None:
+    """Return the commit handler of a namespace, or else the given one.
+
+    Raises:
+        InvalidInputError: If the namespace manages versions, and a handler or lock is given too.
+    """
+    if of_namespace is None:
+        return given
+    if lock is not None or given not in (None, of_namespace):
+        raise InvalidInputError(
+            "the namespace manages the versions of this table: omit commit_lock and commit_handler"
         )
-    if not answer.storage_options:
-        return answer.location, storage_options
-    vended = dict(answer.storage_options)
-    if (expiry := vended.get(EXPIRES_AT)) is not None:
-        vended[EXPIRES_AT] = Renewable(str(expiry), _Renewal(namespace_client, tuple(names)))
-    return answer.location, {**(storage_options or {}), **vended}
+    return of_namespace
 
 
 @dataclass(frozen=True)
@@ -108,17 +143,6 @@ class _Renewal:
     def __call__(self) -> Mapping[str, str]:
         answer = _ask(self.client, list(self.names), Expected.LISTED)
         return answer.storage_options or {}
-
-
-def namespace_package() -> ModuleType:
-    """Import lance_namespace, which takes long and is optional."""
-    try:
-        import lance_namespace
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "namespaces need lance-namespace: pip install lance-namespace"
-        ) from error
-    return lance_namespace
 
 
 def _require_one(uri: object, namespace_client: object, table_id: object) -> None:

@@ -28,6 +28,7 @@ from pilum.namespace.ids import (
     within_root,
 )
 from pilum.namespace.manifest import NAMESPACE, TABLE, Entry, ManifestTable
+from pilum.namespace.versions import VersionOperations, Versions
 from pilum.schema import schema_to_json
 from pilum.storage.open import open_store
 from pilum.table.read.session import Session
@@ -39,6 +40,7 @@ __all__ = ["DirectoryNamespace"]
 
 _STORAGE: Final = "storage."
 _SWITCHES: Final = ("manifest_enabled", "dir_listing_enabled", "vend_input_storage_options")
+_TRACKING: Final = "table_version_tracking_enabled"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class _Found:
     entry: Entry | None
 
 
-class DirectoryNamespace(api.LanceNamespace):
+class DirectoryNamespace(VersionOperations):
     """The tables in a folder, local or in an object store.
 
     Errors are those of `lance_namespace`. Operations that are not defined here raise its
@@ -78,7 +80,9 @@ class DirectoryNamespace(api.LanceNamespace):
                 the option `x` of its object store. With `manifest_enabled="false"`, the manifest
                 table is ignored. With `dir_listing_enabled="false"`, only the manifest table lists
                 tables. With `vend_input_storage_options="false"`, descriptions of tables do not
-                contain the options of the object store.
+                contain the options of the object store. With
+                `table_version_tracking_enabled="true"`, clients create versions through this
+                namespace.
 
         Raises:
             InvalidInputError: If a property is missing, unknown or invalid.
@@ -90,13 +94,14 @@ class DirectoryNamespace(api.LanceNamespace):
         if not given.get("root"):
             raise InvalidInputError('DirectoryNamespace: pass the property "root", a path or URI')
         options = {name: value for name, value in given.items() if name.startswith(_STORAGE)}
-        unknown = given.keys() - options.keys() - {"root", *_SWITCHES}
+        unknown = given.keys() - options.keys() - {"root", _TRACKING, *_SWITCHES}
         if unknown:
             raise InvalidInputError(
                 f"DirectoryNamespace: unknown properties {sorted(unknown)}; expected root, "
-                f"{', '.join(_SWITCHES)} or {_STORAGE}*"
+                f"{', '.join(_SWITCHES)}, {_TRACKING} or {_STORAGE}*"
             )
         options = {name.removeprefix(_STORAGE): value for name, value in options.items()}
+        self._manages = _is_on(given, _TRACKING, "false")
         has_manifest, self._lists_folders, self._vends = (_is_on(given, name) for name in _SWITCHES)
         if not has_manifest and not self._lists_folders:
             raise InvalidInputError(
@@ -210,6 +215,7 @@ class DirectoryNamespace(api.LanceNamespace):
             storage_options=self._vended(request),
             is_only_declared=not has_versions if says_declared else None,
             properties=found.entry.properties(key_of(names)) if found.entry else None,
+            managed_versioning=self._manages or None,
             **details,
         )
 
@@ -238,6 +244,7 @@ class DirectoryNamespace(api.LanceNamespace):
             location=self._folders.location(folder),
             storage_options=self._vended(request),
             properties=request.properties,
+            managed_versioning=self._manages or None,
         )
 
     def create_table(
@@ -310,6 +317,10 @@ class DirectoryNamespace(api.LanceNamespace):
         self._folders.drop(found.folder)
         location = self._folders.location(found.folder)
         return api.DropTableResponse(id=request.id, location=location)
+
+    def _versions(self, request: Any) -> Versions:
+        location = self._folders.location(self._found(id_of(request)).folder)
+        return Versions(location, self._folders.options, request.branch)
 
     def _vended(self, request: Any) -> dict[str, str] | None:
         is_wanted = self._vends and request.vend_credentials is not False
@@ -425,8 +436,8 @@ def _opened(properties: dict[str, Any]) -> DirectoryNamespace:
     return DirectoryNamespace(**properties)
 
 
-def _is_on(properties: Mapping[str, str], name: str) -> bool:
-    value = properties.get(name, "true").lower()
+def _is_on(properties: Mapping[str, str], name: str, default: str = "true") -> bool:
+    value = properties.get(name, default).lower()
     if value not in {"true", "false"}:
         raise InvalidInputError(f"{name}: expected true or false, found {value!r}")
     return value == "true"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, MissingDependencyError
 
 api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
 
@@ -27,7 +27,6 @@ class Catalog(api.LanceNamespace):  # type: ignore[misc]  # it has no types
     def __init__(self, root: Path, options: dict[str, str] | None = None) -> None:
         self.root, self.options = root, options
         self.locations: dict[tuple[str, ...], str] = {}
-        self.managed: bool | None = None
 
     def namespace_id(self) -> str:
         return f"Catalog({self.root})"
@@ -45,9 +44,7 @@ class Catalog(api.LanceNamespace):  # type: ignore[misc]  # it has no types
 
     def _answer(self, kind: Any, name: Sequence[str]) -> Any:
         location = self.locations[tuple(name)]
-        return kind(
-            location=location, storage_options=self.options, managed_versioning=self.managed
-        )
+        return kind(location=location, storage_options=self.options)
 
 
 @pytest.fixture
@@ -139,13 +136,6 @@ def test_a_table_is_named_in_one_way(arguments: dict[str, Any], message: str) ->
         pilum.dataset(**arguments)
     with pytest.raises(InvalidInputError, match=message):
         pilum.write_dataset(ROWS, **arguments)
-
-
-def test_versions_that_a_namespace_keeps_are_refused(catalog: Catalog) -> None:
-    pilum.write_dataset(ROWS, namespace_client=catalog, table_id=["t"])
-    catalog.managed = True
-    with pytest.raises(UnsupportedFeatureError, match="manages its versions itself"):
-        pilum.dataset(namespace_client=catalog, table_id=["t"])
 
 
 def test_a_namespace_has_to_know_the_location() -> None:

@@ -49,3 +49,28 @@ def test_tables_are_written_listed_and_dropped(server: Any, client: Any, tmp_pat
         assert len(page.tables) == 1
         with pytest.raises(api.NamespaceNotFoundError):
             found.namespace_exists(api.NamespaceExistsRequest(id=["nothing"]))
+
+
+@PAIRS
+@pytest.mark.parametrize("libraries", [(pilum, lance), (lance, pilum)], ids=["pilum", "lance"])
+def test_versions_that_the_server_manages(
+    server: Any, client: Any, libraries: tuple[Any, Any], tmp_path: Path
+) -> None:
+    properties = {"root": str(tmp_path), "table_version_tracking_enabled": "true"}
+    first, second = libraries
+    with server.RestAdapter("dir", properties, port=0) as adapter:
+        uri = f"http://127.0.0.1:{adapter.port}"
+        found = client.RestNamespace(uri=uri, ops_metrics_enabled="true")
+        where: dict[str, Any] = {"namespace_client": found, "table_id": ["t"]}
+        first.write_dataset(ROWS, **where)
+        second.write_dataset(ROWS, mode="append", **where)
+        table = first.dataset(**where)
+        table.delete("x = 1")
+        assert second.dataset(**where).to_table() == first.dataset(**where).to_table()
+        assert second.dataset(version=1, **where).count_rows() == 2
+        second.dataset(**where).create_branch("dev").insert(ROWS)
+        branch = first.dataset(**where).checkout_version(("dev", None))
+        assert (branch.count_rows(), first.dataset(**where).count_rows()) == (4, 2)
+        assert found.retrieve_ops_metrics()["create_table_version"] == 5
+        listed = found.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
+        assert [version.version for version in listed] == [1, 2, 3]
