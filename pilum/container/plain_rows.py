@@ -7,6 +7,9 @@ Only full-zip pages without levels are stored like this; a column may also have 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,6 +58,21 @@ class PlainRows:
         found: NDArray[np.int64] = offsets + (rows - bounds[pages]) * self._width
         return found
 
+    def offset(self, row: int) -> NDArray[np.int64] | None:
+        """Return what `offsets` returns for one row, in fewer steps."""
+        bounds = self._bounds
+        page = bisect_right(bounds, row) - 1
+        offset = int(self._offsets[page])
+        if offset < 0:
+            return self.offsets(np.array([row], np.int64))
+        return np.array([offset + (row - bounds[page]) * self._width], np.int64)
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """The first row of each page, and the end, as numbers."""
+        found: list[int] = self._column.row_bounds.tolist()
+        return found
+
     def fetch(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Read rows that begin at some offsets.
 
@@ -65,6 +83,10 @@ class PlainRows:
             CorruptFileError: If the file is damaged.
         """
         width = self._width
+        if len(offsets) == 1:
+            one = self._source.read(Ranges(offsets, np.array([width], np.int64)))
+            first = int(one.starts[0])
+            return one.data[first : first + width].reshape(1, width)
         sizes = np.empty_like(offsets)
         sizes.fill(width)
         fetched = self._source.read(Ranges(offsets, sizes))

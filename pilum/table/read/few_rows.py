@@ -26,7 +26,7 @@ from pilum.container.segments import FieldReader
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.rows import Addresses, RowRanges
-from pilum.table.read.columns import ReadColumns
+from pilum.table.read.columns import MetaColumns, ReadColumns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
@@ -61,13 +61,18 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
         return None  # some rows do not exist
     if not all(_are_readable(fields) for fields, _ in fragments):
         return None
-    table = _read(fragments, wanted)
+    arrays = _read(fragments, wanted)
+    if arrays is None:
+        return None
+    table = pa.Table.from_arrays(arrays, schema=wanted.schema)
     is_in_order = len(distinct) == len(listed) and order == list(range(len(listed)))
-    return table if table is None or is_in_order else reordered(table, back)
+    return table if is_in_order else reordered(table, back)
 
 
 def few_rows_of(
-    parts: Sequence[tuple[FragmentReader, NDArray[np.int64]]], wanted: ReadColumns
+    parts: Sequence[tuple[FragmentReader, NDArray[np.int64]]],
+    wanted: ReadColumns,
+    meta: MetaColumns,
 ) -> pa.Table | None:
     """Return rows of fragments, in their order; None if they have to be read another way.
 
@@ -75,8 +80,9 @@ def few_rows_of(
         parts: Fragments, and some of their physical rows, ascending and distinct; at most
             `FEW_ROWS` in all.
         wanted: The columns.
+        meta: The columns that are in no file.
     """
-    if not wanted.fields or len(wanted.fields) != len(wanted.columns):  # some are in no file
+    if not wanted.fields or not parts:
         return None
     fragments: list[tuple[list[FieldReader], list[int]]] = []
     for reader, rows in parts:
@@ -84,7 +90,18 @@ def few_rows_of(
         if not _are_readable(fields):
             return None
         fragments.append((fields, rows.tolist()))
-    return _read(fragments, wanted)
+    arrays = _read(fragments, wanted)
+    if arrays is None:
+        return None
+    if len(arrays) < len(wanted.columns):
+        read = iter(arrays)
+        arrays = [
+            pa.concat_arrays([meta.values(reader, column.name, rows) for reader, rows in parts])
+            if column.field is None
+            else next(read)
+            for column in wanted.columns
+        ]
+    return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
 def _are_readable(fields: Sequence[FieldReader]) -> bool:
@@ -97,7 +114,7 @@ def _are_readable(fields: Sequence[FieldReader]) -> bool:
 
 def _read(
     fragments: Sequence[tuple[list[FieldReader], list[int]]], wanted: ReadColumns
-) -> pa.Table | None:
+) -> list[pa.Array] | None:
     """Read rows of the fields of fragments; None if they have to be read another way."""
     pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
     runs: list[list[_Run | _PlainRun]] = [[] for _ in wanted.fields]
@@ -110,10 +127,9 @@ def _read(
                     return None
         if not fragments:
             return None
-        arrays = _arrays(wanted, pages, runs)
+        return _arrays(wanted, pages, runs)
     except CorruptFileError:
         return None  # to be located
-    return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
 def _add(
@@ -131,8 +147,12 @@ def _add(
     if known is None:
         is_number = field.field.arrow_type.id in NUMBERS
         plain = field.plain if is_number else None
-        offsets = None if plain is None else plain.offsets(np.array(rows, np.int64))
-        if plain is None or offsets is None:
+        if plain is None:
+            return False
+        offsets = (
+            plain.offset(rows[0]) if len(rows) == 1 else plain.offsets(np.array(rows, np.int64))
+        )
+        if offsets is None:
             return False
         runs.append(_PlainRun(plain, offsets))
         return True
@@ -184,12 +204,13 @@ def _arrays(
     pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
     runs: Sequence[Sequence[_Run | _PlainRun]],
 ) -> list[pa.Array]:
-    """Return the columns."""
+    """Return the columns that are in files."""
     groups = [run.places for own in runs for run in own if isinstance(run, _Run)]
     found = read_known(pages, groups) if pages else []
     decoded = iter(found)
     arrays = []
-    for column, field, own in zip(wanted.columns, wanted.fields, runs, strict=True):
+    stored = [column for column in wanted.columns if column.field is not None]
+    for column, field, own in zip(stored, wanted.fields, runs, strict=True):
         pieces = [
             assemble_leaf(field, next(decoded), run.num_rows)
             if isinstance(run, _Run)

@@ -282,11 +282,11 @@ def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa
     Parts with few rows in local files share chunks, and so do adjacent small fragments.
     """
     num_rows = len(parts[0][1]) if len(parts) == 1 else sum([len(rows) for _, rows in parts])
+    meta = MetaColumns(snapshot)
     if num_rows <= FEW_ROWS and not snapshot.store.is_remote:
-        found = few_rows_of(parts, wanted)
+        found = few_rows_of(parts, wanted, meta)
         if found is not None:
             return found
-    meta = MetaColumns(snapshot)
     if len(parts) == 1:
         return _rows_of(parts, wanted, meta)
     are_few = _are_few(parts, wanted) and not snapshot.store.is_remote
