@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.metadata import DataFile, FragmentMetadata
+from pilum.dataset.namespaces import located_at
 from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
@@ -161,6 +162,8 @@ class LanceFragment(FragmentColumns):
         progress: FragmentWriteProgress | None = None,
         session: Session | None = None,
         use_legacy_format: bool | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
     ) -> FragmentMetadata:
         """Write rows as one fragment of any size, without committing it.
 
@@ -177,6 +180,8 @@ class LanceFragment(FragmentColumns):
             progress: Is called at the beginning and the end of the fragment.
             session: Has no effect: a write fills no cache.
             use_legacy_format: True is the same as `data_storage_version="0.1"`.
+            namespace_client: As in `write_fragments`.
+            table_id: As in `write_fragments`.
 
         Raises:
             SchemaMismatchError: If the data does not fit the table that it is appended to.
@@ -194,6 +199,8 @@ class LanceFragment(FragmentColumns):
             storage_options=storage_options,
             progress=progress,
             use_legacy_format=use_legacy_format,
+            namespace_client=namespace_client,
+            table_id=table_id,
         )
         if len(made) != 1:
             raise InvalidInputError("a fragment has at least one row")
@@ -407,6 +414,9 @@ def write_fragments(
             depending on the table.
         initial_bases: Base paths of a table that does not exist yet.
         session: Has no effect: a write fills no cache.
+        namespace_client: As in `pilum.dataset`, besides the location: its options open the store,
+            and are renewed if they expire.
+        table_id: As in `pilum.dataset`.
 
     Raises:
         SchemaMismatchError: If the data does not fit the table that it is appended to.
@@ -414,8 +424,14 @@ def write_fragments(
     """
     require_known("write_fragments has", keywords, FragmentKeywords.__annotations__)
     wanted = Write.of(mode, keywords)
-    options = with_base_params(keywords.get("storage_options"), keywords.get("base_store_params"))
-    store = store_of(dataset_uri, options)
+    _, options, handler = located_at(
+        dataset_uri,
+        keywords.get("storage_options"),
+        keywords.get("namespace_client"),
+        keywords.get("table_id"),
+    )
+    options = with_base_params(options, keywords.get("base_store_params"))
+    store = store_of(dataset_uri, options, commit_handler=handler)
     with durable_at_commit(store) as pending:  # files are durable before they are reported
         written = write_transaction(pending, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)

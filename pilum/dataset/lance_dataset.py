@@ -186,8 +186,6 @@ class WriteKeywords(InsertKeywords, FragmentKeywords, total=False):
     blob_pack_file_size_threshold: int | None
     commit_lock: CommitLock | None
     commit_handler: CommitHandler | None
-    namespace_client: Any
-    table_id: Sequence[str] | None
 
 
 @with_keywords(WriteKeywords, WRITE_DEFAULTS)

@@ -22,7 +22,7 @@ from pilum.storage.open import Location
 from pilum.storage.renewable import EXPIRES_AT, Renewable
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock, open_table
 
-__all__ = ["Expected", "Located", "located", "namespace_package", "only_handler"]
+__all__ = ["Expected", "Located", "located", "located_at", "namespace_package", "only_handler"]
 
 
 class Expected(Enum):
@@ -34,6 +34,7 @@ class Expected(Enum):
 
 
 _L = TypeVar("_L", covariant=True)
+_D = TypeVar("_D", bound=Location | DatasetBase)
 
 
 class Located(NamedTuple, Generic[_L]):
@@ -105,6 +106,23 @@ def located(
         return Located(answer.location, options)
     root = open_table(answer.location, options).uri
     return Located(answer.location, options, ManagedVersions(namespace_client, tuple(names), root))
+
+
+def located_at(
+    uri: _D,
+    storage_options: Mapping[str, str] | None,
+    namespace_client: Any,
+    table_id: Sequence[str] | None,
+) -> Located[_D]:
+    """Return how a table is opened whose location is known, as its namespace describes it.
+
+    Raises:
+        InvalidInputError: If only one of namespace and id is passed.
+    """
+    if namespace_client is None and table_id is None:
+        return Located(uri, storage_options)
+    found = located(None, storage_options, namespace_client, table_id)
+    return Located(uri, found.storage_options, found.commit_handler)
 
 
 def only_handler(

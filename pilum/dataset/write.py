@@ -11,7 +11,7 @@ check arguments ─▶ write data files ─▶ one commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, Self, TypedDict
@@ -106,6 +106,8 @@ class FragmentKeywords(FileKeywords, total=False):
     initial_bases: Iterable[DatasetBasePath] | None
     external_blob_mode: Literal["reference", "ingest"]
     allow_external_blob_outside_bases: bool
+    namespace_client: Any
+    table_id: Sequence[str] | None
 
 
 WRITE_DEFAULTS: Mapping[str, Any] = MappingProxyType(

@@ -12,6 +12,7 @@ from pilum.arguments import require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, properties_of, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.namespaces import located_at, only_handler
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.write import WRITE_DEFAULTS, InsertKeywords, Write, write
 from pilum.errors import DatasetNotFoundError, InvalidInputError
@@ -84,6 +85,9 @@ class Writing(DatasetBase):
         idempotency_key: JobKey | None = None,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         storage_options_provider: None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
     ) -> Self:
         """Commit fragments that `write_fragments` wrote, as one new version.
 
@@ -111,6 +115,10 @@ class Writing(DatasetBase):
             idempotency_key: As in `pilum.write_dataset`. Files of a repeated job are kept.
             base_store_params: As in `pilum.dataset`.
             storage_options_provider: Must be None; older releases of the reference have it.
+            namespace_client: As in `pilum.dataset`, besides the location.
+            table_id: As in `pilum.dataset`.
+            namespace_client_managed_versioning: Whether the namespace has to manage the versions of
+                the table. Its description of the table decides otherwise.
 
         Returns:
             The dataset at the new version, or at the version that already contains the job.
@@ -124,6 +132,15 @@ class Writing(DatasetBase):
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
         if storage_options_provider is not None:
             raise InvalidInputError("storage_options_provider: pass storage_options")
+        _, storage_options, managed = located_at(
+            base_uri, storage_options, namespace_client, table_id
+        )
+        if namespace_client_managed_versioning and managed is None:
+            raise InvalidInputError(
+                "namespace_client_managed_versioning: the namespace does not manage the versions "
+                "of this table"
+            )
+        commit_handler = only_handler(managed, commit_handler, commit_lock)
         storage_options = with_base_params(storage_options, base_store_params)
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()

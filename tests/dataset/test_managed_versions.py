@@ -200,3 +200,24 @@ def test_a_dataset_is_pickled_with_its_namespace(tmp_path: Path) -> None:
     copy.delete("x = 1")
     request = api.ListTableVersionsRequest(id=["t"])
     assert len(namespace.list_table_versions(request).versions) == 2
+
+
+def test_fragments_are_committed_through_the_namespace(
+    catalog: Catalog, where: dict[str, Any]
+) -> None:
+    table = pilum.write_dataset(ROWS, **where)
+    made = pilum.fragment.write_fragments(ROWS, table.uri, **where)
+    one = pilum.LanceFragment.create(table.uri, ROWS, **where)
+    append = pilum.LanceOperation.Append([*made, one])
+    committed = pilum.LanceDataset.commit(
+        table.uri, append, read_version=1, namespace_client_managed_versioning=True, **where
+    )
+    assert (committed.version, committed.count_rows(), len(catalog.versions)) == (2, 6, 2)
+    with pytest.raises(InvalidInputError, match="no version 1"):
+        pilum.LanceDataset.commit(table.uri, append, read_version=1)
+    with pytest.raises(InvalidInputError, match="does not manage"):
+        pilum.LanceDataset.commit(
+            table.uri, append, read_version=1, namespace_client_managed_versioning=True
+        )
+    with pytest.raises(InvalidInputError, match="table_id is None"):
+        pilum.LanceDataset.commit(table.uri, append, read_version=1, namespace_client=catalog)

@@ -164,9 +164,6 @@ MISSING_PARAMETERS: dict[str, set[str]] = {
     "file.LanceFileWriter": {"_inner_writer", *_OF_NAMESPACES},
     "fragment.LanceFragment": {"fragment"},
     **{f"{module}LanceDataset": _OF_MANAGED_VERSIONS for module in ("", "dataset.")},
-    **{f"{module}LanceDataset.commit": _OF_MANAGED_VERSIONS for module in ("", "dataset.")},
-    **{f"{module}LanceFragment.create": _OF_NAMESPACES for module in ("", "fragment.")},
-    **{f"{module}write_fragments": _OF_NAMESPACES for module in ("", "fragment.")},
 }
 # All our scans take all of them; there, some scans lack some.
 SCAN_KEYWORDS = inspect.signature(lance.LanceDataset.scanner).parameters
