@@ -64,9 +64,9 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
     arrays = _read(fragments, wanted)
     if arrays is None:
         return None
-    table = pa.Table.from_arrays(arrays, schema=wanted.schema)
-    is_in_order = len(distinct) == len(listed) and order == list(range(len(listed)))
-    return table if is_in_order else reordered(table, back)
+    if len(distinct) < len(listed) or order != list(range(len(listed))):
+        arrays = [_in_order(array, back) for array in arrays]
+    return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
 def few_rows_of(
@@ -223,16 +223,22 @@ def _arrays(
 
 def reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
     """Return the rows at some places."""
-    places = integers(order)
     columns = [
-        _picked(column.chunk(0), order)
-        if column.num_chunks == 1 and column.type.id in NUMBERS and not column.null_count
-        else taken(join_arrays(column.chunks, f"column {name!r}"), places)
+        _in_order(column.chunk(0), order)
+        if column.num_chunks == 1
+        else taken(join_arrays(column.chunks, f"column {name!r}"), integers(order))
         if column.num_chunks > 1 and has_dictionaries(column.type)
-        else taken(column, places)
+        else taken(column, integers(order))
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _in_order(array: pa.Array, order: NDArray[np.int64]) -> pa.Array:
+    """Return the values at some places."""
+    if array.type.id in NUMBERS and not array.null_count:
+        return _picked(array, order)
+    return taken(array, integers(order))
 
 
 def _picked(numbers: pa.Array, order: NDArray[np.int64]) -> pa.Array:
