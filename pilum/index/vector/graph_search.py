@@ -86,7 +86,11 @@ class StoredGraphs(Graphs):
         """See `Graphs.prewarm`."""
         numbers = np.flatnonzero(self._partitions.lengths).tolist()
         for start in range(0, len(numbers), _AT_ONCE):
-            self._graphs(self._partitions.probes(numbers[start : start + _AT_ONCE]))
+            self.load(self._partitions.probes(numbers[start : start + _AT_ONCE]))
+
+    def load(self, probes: Sequence[Probe]) -> None:
+        """See `Graphs.load`."""
+        self._graphs(probes)
 
     def statistics(self) -> dict[str, Any]:
         """See `Graphs.statistics`."""

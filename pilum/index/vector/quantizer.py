@@ -199,6 +199,13 @@ class Graphs(PartitionSearch, Protocol):
     def prewarm(self) -> None:
         """Load everything into memory."""
 
+    def load(self, probes: Sequence[Probe]) -> None:
+        """Load the graphs of partitions into memory.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` about the first graph, by the reference's names."""
 

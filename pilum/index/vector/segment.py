@@ -253,8 +253,10 @@ class VectorIndex(Index):
     def _search_batch(self, probes: list[Probe], search: Search) -> Answer:
         """Search for several queries, by the pool for computing if they are many."""
         count = len(search.queries) // _QUERIES_OF_TASK
-        if count < 2 or self.graphs is not None:  # a graph may have to be read
+        if count < 2:
             return self._search(probes, search)
+        if self.graphs is not None:
+            self.graphs.load(probes)  # once, not by each task
         count = min(count, num_threads())
         bounds = np.linspace(0, len(search.queries), count + 1).astype(int).tolist()
         shares = [_share(probes, search, *pair) for pair in pairwise(bounds)]

@@ -184,7 +184,7 @@ def test_only_allowed_rows_are_found_and_further_partitions_are_searched(
     assert len(index.nearest(ask(index, query, 5), RowSet()).references) == 0
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ"])
 @pytest.mark.parametrize("has_filter", [False, True])
 def test_a_batch_gives_what_its_queries_give(
     tmp_path: Path, kind: str, has_filter: bool, monkeypatch: pytest.MonkeyPatch
