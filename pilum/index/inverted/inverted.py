@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexRows, IndexType, Moves, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.building import spill
@@ -92,13 +92,13 @@ class _Inverted(IndexType[InvertedIndex]):
         """Open a segment: read its documents and tokens."""
         if has_old_layout(folder):
             parameters, partition = open_old_layout(folder)
-            return InvertedIndex(parameters, [partition])
+            return _opened(parameters, [partition])
         metadata = InvertedMetadata.read(folder)
         elements = bool(details) and InvertedParameters.from_details(details).list_elements
         parameters = replace(metadata.parameters, list_elements=elements)
         entries = metadata.entries
         partitions = [open_partition(folder, number, entries) for number in metadata.partitions]
-        return InvertedIndex(parameters, partitions)
+        return _opened(parameters, partitions)
 
     def merge(
         self,
@@ -112,6 +112,13 @@ class _Inverted(IndexType[InvertedIndex]):
 
 
 INVERTED = _Inverted()
+
+
+def _opened(parameters: InvertedParameters, partitions: Sequence[Partition]) -> InvertedIndex:
+    try:
+        return InvertedIndex(parameters, partitions)
+    except InvalidInputError as error:  # this machine lacks a dictionary
+        raise UnsupportedFeatureError(str(error)) from error
 
 
 def _write(

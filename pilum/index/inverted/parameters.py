@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from pilum.arguments import require_count, require_known
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import index_pb2
-from pilum.index.inverted.dictionaries import JIEBA
+from pilum.index.inverted.dictionaries import JIEBA, is_lindera
 
 __all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters", "has_list_elements", "has_positions"]
 
@@ -47,7 +47,6 @@ LANGUAGES = (
 )
 
 _BASES = ("simple", "whitespace", "raw", "ngram", "icu", "icu/split", "code", JIEBA)
-_DICTIONARY_BASES = ("jieba/", "lindera/")
 _CODE = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 _FLAGS = (
     "with_position",
@@ -81,7 +80,7 @@ class InvertedParameters:
     Attributes:
         lance_tokenizer: `text`, or `json` for JSON documents.
         base_tokenizer: How a text is cut: `simple`, `whitespace`, `raw`, `ngram`, `icu`,
-            `icu/split`, `code` or `jieba/default`.
+            `icu/split`, `code`, `jieba/default`, or `lindera/` and the name of a dictionary.
         language: Language of stems and stop words, one of `LANGUAGES`.
         with_position: Whether positions are stored, which phrase queries need.
         max_token_length: Tokens of this many bytes or more are dropped; None for no limit.
@@ -290,8 +289,9 @@ class InvertedParameters:
                 f"lance_tokenizer: expected 'text' or 'json', found {self.lance_tokenizer!r}"
             )
         _require_base(self.base_tokenizer)
-        if self.base_tokenizer == JIEBA and self.lance_tokenizer == "json":
-            raise InvalidInputError(f"base_tokenizer={JIEBA!r} does not support JSON documents")
+        base = self.base_tokenizer
+        if self.lance_tokenizer == "json" and (base == JIEBA or is_lindera(base)):
+            raise InvalidInputError(f"base_tokenizer={base!r} does not support JSON documents")
         if self.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise InvalidInputError(f"language: {self.language!r} is none of {known}")
@@ -366,13 +366,14 @@ def _base_of(given: Mapping[str, Any]) -> str:
 
 
 def _require_base(base: str) -> None:
-    if base.startswith(_DICTIONARY_BASES) and base not in _BASES:
+    if base.startswith("jieba/") and base != JIEBA:
         raise InvalidInputError(
             f"base_tokenizer={base!r} needs a dictionary that pilum does not have; "
-            f"{JIEBA!r} cuts Chinese, and 'icu' Japanese, too"
+            f"{JIEBA!r} cuts Chinese"
         )
-    if base not in _BASES:
-        raise InvalidInputError(f"base_tokenizer: {base!r} is none of {', '.join(_BASES)}")
+    if base not in _BASES and not is_lindera(base):
+        known = ", ".join((*_BASES, "lindera/NAME"))
+        raise InvalidInputError(f"base_tokenizer: {base!r} is none of {known}")
 
 
 def _require_json_mode(mode: object) -> None:
