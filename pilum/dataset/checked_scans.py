@@ -59,7 +59,9 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     from pilum.dataset.full_text import text_search  # few processes search
 
     assert wanted.search is not None
-    search = text_search(snapshot, query, is_prefilter=wanted.search.is_prefilter)
+    search = text_search(
+        snapshot, query, is_prefilter=wanted.search.is_prefilter, use=wanted.indices
+    )
     if search.last != wanted.search.last:  # another query has other columns
         wanted = Scan.of(snapshot, keywords)
         return wanted, wanted.schema(snapshot)

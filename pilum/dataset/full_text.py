@@ -12,19 +12,23 @@ from typing import Any
 
 from pilum.errors import InvalidInputError
 from pilum.index.inverted.queries import FullTextQuery, MatchQuery, MultiMatchQuery, PhraseQuery
+from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.indices.text_search import TextSearch, finds_elements
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["text_search"]
 
 
-def text_search(snapshot: Snapshot, query: Any, *, is_prefilter: bool) -> TextSearch:
+def text_search(
+    snapshot: Snapshot, query: Any, *, is_prefilter: bool, use: IndexUse = ANY_INDEX
+) -> TextSearch:
     """Return the search for the argument `full_text_query` of a scan.
 
     Args:
         snapshot: The version.
         query: The argument.
         is_prefilter: Whether only rows that match the filter are searched.
+        use: Which indices it may use.
 
     Raises:
         InvalidInputError: If it is neither text, nor a query, nor a dict of both names.
@@ -42,13 +46,14 @@ def text_search(snapshot: Snapshot, query: Any, *, is_prefilter: bool) -> TextSe
     if isinstance(query, FullTextQuery):
         if columns:
             raise InvalidInputError("full_text_query: this query names its columns itself")
-        has_elements = finds_elements(snapshot, query)
+        has_elements = finds_elements(snapshot, query, use)
         return TextSearch(query, is_prefilter, has_elements=has_elements)
     if not isinstance(query, str):
         raise InvalidInputError(f"full_text_query: expected text or a query, found {query!r:.80}")
     if not columns:
         return TextSearch(query, is_prefilter)
-    return text_search(snapshot, _of_columns(query, columns), is_prefilter=is_prefilter)
+    made = _of_columns(query, columns)
+    return text_search(snapshot, made, is_prefilter=is_prefilter, use=use)
 
 
 def _of_columns(text: str, columns: Any) -> FullTextQuery:

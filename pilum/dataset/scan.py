@@ -179,7 +179,8 @@ class Scan:
         }
         _require_valid(given)
         _split_filter(given)
-        search = _search(snapshot, given)
+        use = _index_use(given)
+        search = _search(snapshot, given, use)
         options = _options(snapshot, given, search)
         names, projection = _projected(snapshot, given, options, search)
         if projection:
@@ -194,7 +195,7 @@ class Scan:
             given.get("batch_size_bytes"),
             bool(given.get("include_deleted_rows", False)),
             given.get("scan_stats_callback"),
-            _index_use(given),
+            use,
             search,
         )
 
@@ -300,12 +301,12 @@ def _scope(snapshot: Snapshot, search: Search | None) -> Scope:
     return scope_of(search.scope(snapshot.described.arrow))
 
 
-def _search(snapshot: Snapshot, given: Mapping[str, Any]) -> Search | None:
+def _search(snapshot: Snapshot, given: Mapping[str, Any], use: IndexUse) -> Search | None:
     if given.keys().isdisjoint(_SEARCHES):
         return None
     from pilum.dataset.searches import search_of  # many processes never search
 
-    return search_of(snapshot, given)
+    return search_of(snapshot, given, use)
 
 
 def _split_filter(given: dict[str, Any]) -> None:

@@ -18,19 +18,21 @@ from pilum.dataset.projection import Columns, Projection, project
 from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.index.inverted.queries import FullTextQuery
+from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.searches import Search
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["projected", "search_of"]
 
 
-def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
+def search_of(snapshot: Snapshot, given: Mapping[str, Any], use: IndexUse) -> Search:
     """Return the search that the keywords of a scan describe.
 
     Args:
         snapshot: The version.
         given: Keywords that are not None; `nearest` or `full_text_query` is among them, and
             "search_filter" if the filter contains a search.
+        use: Which indices it may use.
 
     Raises:
         InvalidInputError: If the search is invalid.
@@ -56,7 +58,7 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Search:
         return found if among is None else replace(found, among=among)
     from pilum.dataset.full_text import text_search  # or vectors only
 
-    text = text_search(snapshot, given[name], is_prefilter=is_prefilter)
+    text = text_search(snapshot, given[name], is_prefilter=is_prefilter, use=use)
     return text if among is None else replace(text, among=among)
 
 

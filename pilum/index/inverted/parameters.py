@@ -21,7 +21,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA, is_lindera
 
-__all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters", "has_list_elements", "has_positions"]
+__all__ = ["LANGUAGES", "TYPE_URL", "InvertedParameters"]
 
 TYPE_URL = "/lance.table.InvertedIndexDetails"
 
@@ -314,33 +314,6 @@ class InvertedParameters:
 
     def _usual_version(self) -> int:
         return 3 if self.block_size == 256 or self.base_tokenizer == "code" else 2
-
-
-def has_list_elements(details: bytes) -> bool:
-    """Return whether the details of an index say that each element of a list is a document.
-
-    Raises:
-        CorruptFileError: If they are damaged.
-    """
-    message = _decoded(details)
-    return bool(message.document_granularity == message.LIST_ELEMENT)
-
-
-def has_positions(details: bytes) -> bool:
-    """Return whether the details of an index say that it has positions, which phrases need.
-
-    Raises:
-        CorruptFileError: If they are damaged.
-    """
-    return bool(_decoded(details).with_position)
-
-
-def _decoded(details: bytes) -> index_pb2.InvertedIndexDetails:
-    try:
-        message: index_pb2.InvertedIndexDetails = index_pb2.InvertedIndexDetails.FromString(details)
-    except DecodeError as error:
-        raise CorruptFileError(f"details of a full-text index: {error}") from error
-    return message
 
 
 _STORED = tuple(field.name for field in fields(InvertedParameters))[:18]

@@ -28,7 +28,7 @@ from pilum.index.inverted.flat import flat_partition, tokens_of
 from pilum.index.inverted.hits import Hits
 from pilum.index.inverted.index import InvertedIndex
 from pilum.index.inverted.inverted import INVERTED
-from pilum.index.inverted.parameters import InvertedParameters, has_list_elements, has_positions
+from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.queries import (
     DocumentGranularity,
     FullTextQuery,
@@ -100,37 +100,64 @@ class TextSearch(Search):
         return Found(hits.references, partial(_column, hits))
 
 
-def finds_elements(snapshot: Snapshot, query: FullTextQuery) -> bool:
+def finds_elements(snapshot: Snapshot, query: FullTextQuery, use: IndexUse) -> bool:
     """Return whether the documents of a query of one column are elements of lists.
 
-    The query says so, or else the index that `_Search` uses: the first of the column or, for a
-    phrase, the first that has positions.
+    The query says so, or else the index that is used.
+
+    Args:
+        snapshot: The version.
+        query: The query.
+        use: Which indices the search may use.
 
     Raises:
-        CorruptFileError: If the details of the index are damaged.
+        ColumnNotFoundError: If the column does not exist.
     """
     if not isinstance(query, MatchQuery | PhraseQuery) or query.column is None:
         return False
     if query.document_granularity is not None:
         return query.document_granularity is DocumentGranularity.LIST_ELEMENT
     needs_positions = isinstance(query, PhraseQuery)
-    key = finds_elements, query.column, needs_positions
+    key = finds_elements, query.column, needs_positions, use.segments
     known: tuple[bool] | None = snapshot.prepared.get(key)
     if known is None:
-        known = (_has_elements(snapshot, query.column, needs_positions=needs_positions),)
-        snapshot.prepared.put(key, known, 1)
+        found = _segments_of_index(snapshot, query.column, use, needs_positions=needs_positions)
+        known = (bool(found) and _text_index(found[0]).parameters.list_elements,)
+        if are_all_open(snapshot, query.column):
+            snapshot.prepared.put(key, known, 1)
     return known[0]
 
 
-def _has_elements(snapshot: Snapshot, path: str, *, needs_positions: bool) -> bool:
-    schema = snapshot.schema
-    own = [
-        segment.entry.message.index_details.value
-        for segment in segments(snapshot)
-        if segment.type is INVERTED and schema.path(segment.field_id) == path
-    ]
-    suited = [details for details in own if needs_positions and has_positions(details)]
-    return any(map(has_list_elements, (suited or own)[:1]))
+def _segments_of_index(
+    snapshot: Snapshot,
+    path: str,
+    use: IndexUse,
+    *,
+    needs_positions: bool,
+    wants_elements: bool | None = None,
+) -> Sequence[OpenSegment]:
+    """Return the segments of one index of a column: the first, or the first that has positions.
+
+    Its documents are rows or elements of lists, as the query says.
+    """
+    by_name: dict[str, list[OpenSegment]] = {}
+    parameters: dict[str, InvertedParameters] = {}
+    for segment in open_segments(snapshot, path):
+        is_wanted = use.segments is None or segment.segment.entry.uuid in use.segments
+        index = segment.index
+        if isinstance(index, InvertedIndex) and is_wanted:
+            by_name.setdefault(segment.name, []).append(segment)
+            parameters.setdefault(segment.name, index.parameters)
+    groups = [name for name in by_name if wants_elements in {None, parameters[name].list_elements}]
+    if by_name and not groups:
+        wanted = DocumentGranularity.LIST_ELEMENT if wants_elements else DocumentGranularity.ROW
+        raise InvalidInputError(
+            f"full_text_query: column {path!r}: the query asks for documents of the kind "
+            f"{wanted.value!r}, but those of the index {next(iter(by_name))!r} are others; "
+            "leave document_granularity out, or create an index with it"
+        )
+    suited = [name for name in groups if parameters[name].with_position or not needs_positions]
+    return by_name[(suited or groups)[0]] if groups else []
 
 
 def _column(hits: Hits, name: str) -> pa.Array:
@@ -265,8 +292,12 @@ class _Search:
         if found is None:
             elements = _wants_elements(path, self._type_of(path), queries)
             needs_positions = any(isinstance(query, PhraseQuery) for query in queries)
-            segments = self._segments(
-                path, needs_positions=needs_positions, wants_elements=elements
+            segments = _segments_of_index(
+                self.snapshot,
+                path,
+                self.use,
+                needs_positions=needs_positions,
+                wants_elements=elements,
             )
             covered: BitMap = BitMap().union(*(segment.fragments for segment in segments))
             found = _Source(segments, self._fragments - covered)
@@ -281,34 +312,6 @@ class _Search:
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(f"full_text_query: {error}") from None
         return column.arrow.type
-
-    def _segments(
-        self, path: str, *, needs_positions: bool, wants_elements: bool | None
-    ) -> Sequence[OpenSegment]:
-        """Return the segments of one index: the first, or the first that has positions.
-
-        Its documents are rows or elements of lists, as the query says.
-        """
-        by_name: dict[str, list[OpenSegment]] = {}
-        parameters: dict[str, InvertedParameters] = {}
-        for segment in open_segments(self.snapshot, path):
-            is_wanted = self.use.segments is None or segment.segment.entry.uuid in self.use.segments
-            index = segment.index
-            if isinstance(index, InvertedIndex) and is_wanted:
-                by_name.setdefault(segment.name, []).append(segment)
-                parameters.setdefault(segment.name, index.parameters)
-        groups = [
-            name for name in by_name if wants_elements in {None, parameters[name].list_elements}
-        ]
-        if by_name and not groups:
-            wanted = DocumentGranularity.LIST_ELEMENT if wants_elements else DocumentGranularity.ROW
-            raise InvalidInputError(
-                f"full_text_query: column {path!r}: the query asks for documents of the kind "
-                f"{wanted.value!r}, but those of the index {next(iter(by_name))!r} are others; "
-                "leave document_granularity out, or create an index with it"
-            )
-        suited = [name for name in groups if parameters[name].with_position or not needs_positions]
-        return by_name[(suited or groups)[0]] if groups else []
 
     def _parts(self, segments: Sequence[OpenSegment]) -> list[SearchPart]:
         parts: list[SearchPart] = []

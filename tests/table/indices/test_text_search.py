@@ -114,6 +114,30 @@ def test_a_phrase_has_the_documents_of_the_index_with_positions(tmp_path: Path, 
             assert sorted(places) == [(1, [0]), (4, [1])]
 
 
+@pytest.mark.parametrize("first", ["row", "list_element"])
+def test_places_of_elements_are_those_of_the_index_that_is_used(tmp_path: Path, first: str) -> None:
+    """It may be named, and a damaged one is not used."""
+    lists = pa.table({"l": [["a b", "b c"], ["c"], None, ["b"]], "i": [1, 2, 3, 4]})
+    dataset = pilum.write_dataset(lists, tmp_path / "t")
+    names = [first, "row" if first == "list_element" else "list_element"]
+    for name in names:
+        dataset.create_scalar_index("l", "INVERTED", name=name, document_granularity=name)
+    scan: dict[str, Any] = {"full_text_query": MatchQuery("b", "l")}
+
+    def found(**more: Any) -> str:
+        rows = pilum.dataset(tmp_path / "t", session=pilum.Session()).to_table(**scan, **more)
+        assert sorted(set(rows["i"].to_pylist())) == [1, 4]
+        return "list_element" if "_doc_index" in rows.column_names else "row"
+
+    uuids = {one.name: one.segments[0].uuid for one in dataset.describe_indices()}
+    for name in names:
+        assert found(index_segments=[uuids[name]]) == name
+    assert found() == first
+    (tmp_path / "t/_indices" / uuids[first] / "part_0_docs.lance").write_bytes(b"")
+    with pytest.warns(RuntimeWarning, match=f"index '{first}'.*is not used"):
+        assert found() == names[1]
+
+
 def test_texts_take_few_calls(tmp_path: Path) -> None:
     """A text that was searched before, one of other words, and a phrase."""
     texts = [f"ash {'elm ' * (row % 3)}number{row}" for row in range(400)]
