@@ -21,11 +21,11 @@ _HEAD = """## Indices
 
 A table of {rows:,} rows in two fragments, and {texts:,} documents of 5 to 60 words. Each library
 built its own indices; answers were compared first, scores to the last bit. Median of turns, in
-milliseconds. Lookups have other constants in each turn, with indices in memory, but for the cold
-one, which opens the table without caches. Builds ran in processes of their own, whose memory at
-the peak is stated in MiB. DuckDB has the rows in its own file with an index of the keys; tantivy
-has the documents. The last row compares pilum with itself: a merge by a key with an index, and
-without.
+milliseconds. Lookups have other constants in each turn, and texts other words, with indices in
+memory, but for the cold one, which opens the table without caches. Builds ran in processes of their
+own, whose memory at the peak is stated in MiB. DuckDB has the rows in its own file with an index
+of the keys; tantivy has the documents. The last row compares pilum with itself: a merge by a key
+with an index, and without.
 
 | | pilum | pylance | times faster | beside them | memory of pilum | of pylance |
 |---|---:|---:|---:|---:|---:|---:|

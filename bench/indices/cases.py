@@ -43,14 +43,14 @@ class Query:
         ask: Given the module, the dataset and the number of the turn, returns the rows.
         is_cold: Whether each answer opens the dataset again, without caches.
         sql: The same for DuckDB, given the number of the turn; None if it is not asked.
-        words: The same for tantivy; empty if it is not asked.
+        words: The same for tantivy, given the number of the turn; None if it is not asked.
     """
 
     name: str
     ask: Callable[[Any, Any, int], pa.Table]
     is_cold: bool = False
     sql: Callable[[int], str] | None = None
-    words: str = ""
+    words: Callable[[int], str] | None = None
 
 
 def numbers(num_rows: int) -> pa.Table:
@@ -148,51 +148,70 @@ def _count(dataset: Any, filter: str) -> pa.Table:
     return pa.table({"count": [dataset.count_rows(filter=filter)]})
 
 
-def _top(make: Callable[[Any], Any], **more: Any) -> Callable[[Any, Any, int], pa.Table]:
-    return lambda query, dataset, _: dataset.to_table(
-        full_text_query=make(query), columns=["id", "_score"], limit=10, **more
-    )
+_Made = Callable[[Any, str], Any]
+"""Given the module of queries and the words, returns a query."""
 
 
-def _must_and_should(query: Any) -> Any:
+def _text(name: str, make: _Made, form: str, texts: tuple[str, ...], **more: Any) -> Query:
+    """Return a query for the best rows, whose words differ from turn to turn, as in use.
+
+    Args:
+        name: As in the report.
+        make: Makes the query.
+        form: What tantivy is asked, with a place for each word; empty if it is not asked.
+        texts: The words of each turn; after the last ones, the first follow.
+        **more: Further arguments of the scan.
+    """
+
+    def ask(query: Any, dataset: Any, turn: int) -> pa.Table:
+        asked = make(query, texts[turn % len(texts)])
+        columns = ["id", "_score"]
+        found: pa.Table = dataset.to_table(full_text_query=asked, columns=columns, limit=10, **more)
+        return found
+
+    def words(turn: int) -> str:
+        return form.format(*texts[turn % len(texts)].split())
+
+    return Query(f"text, {name}", ask, words=words if form else None)
+
+
+def _match(query: Any, text: str) -> Any:
+    return query.MatchQuery(text, "text")
+
+
+def _both(query: Any, text: str) -> Any:
+    return query.MatchQuery(text, "text", operator=query.FullTextOperator.AND)
+
+
+def _phrase(query: Any, text: str) -> Any:
+    return query.PhraseQuery(text, "text")
+
+
+def _must_and_should(query: Any, text: str) -> Any:
     kinds = query.Occur.MUST, query.Occur.SHOULD
-    texts = "w64", "w5"
+    words = text.split()
     return query.BooleanQuery(
-        [(kind, query.MatchQuery(text, "text")) for kind, text in zip(kinds, texts, strict=True)]
+        [(kind, query.MatchQuery(word, "text")) for kind, word in zip(kinds, words, strict=True)]
     )
 
+
+_ONE = ("w3e8", "w5", "w32", "w2b", "w7d0", "w1389")
+_TWO = ("w64 w1f4", "w5 w3e8", "w14 w2b", "w5dc wc8")
+_FIVE = ("w5 w32 wc8 w3e8 w7d0", "w9 w2b w64 w1f4 w5dc", "w14 w50 w96 w258 w9c4")
+_RARE = ("w4e21", "w7531", "w9c41", "wea61", "w11171")
 
 TEXT_QUERIES = (
-    Query("text, 1 word", _top(lambda query: query.MatchQuery("w3e8", "text")), words="w3e8"),
-    Query(
-        "text, 2 words",
-        _top(lambda query: query.MatchQuery("w64 w1f4", "text")),
-        words="w64 w1f4",
+    _text("1 word", _match, "{}", _ONE),
+    _text("1 rare word", _match, "{}", _RARE),
+    _text("2 words", _match, "{} {}", _TWO),
+    _text("5 words", _match, "{} {} {} {} {}", _FIVE),
+    _text("2 words, both", _both, "+{} +{}", ("w14 w64", "w5 w3e8", "w2b w32", "w9 w1f4")),
+    _text("phrase", _phrase, '"{} {}"', ("w2 w5", "w3 w4", "w9 w2", "w5 w14")),
+    _text(
+        "a word and another if present",
+        _must_and_should,
+        "+{} {}",
+        ("w64 w5", "w1f4 w9", "w2b w3e8", "w32 w2"),
     ),
-    Query(
-        "text, 5 words",
-        _top(lambda query: query.MatchQuery("w5 w32 wc8 w3e8 w7d0", "text")),
-        words="w5 w32 wc8 w3e8 w7d0",
-    ),
-    Query(
-        "text, 2 words, both",
-        _top(
-            lambda query: query.MatchQuery("w14 w64", "text", operator=query.FullTextOperator.AND)
-        ),
-        words="+w14 +w64",
-    ),
-    Query(
-        "text, phrase",
-        _top(lambda query: query.PhraseQuery("w2 w5", "text")),
-        words='"w2 w5"',
-    ),
-    Query("text, a word and another if present", _top(_must_and_should), words="+w64 w5"),
-    Query(
-        "text, 2 words, half of the rows",
-        _top(
-            lambda query: query.MatchQuery("w64 w1f4", "text"),
-            filter="id % 2 = 0",
-            prefilter=True,
-        ),
-    ),
+    _text("2 words, half of the rows", _match, "", _TWO, filter="id % 2 = 0", prefilter=True),
 )

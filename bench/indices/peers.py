@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,17 @@ def tantivy_peer(folder: Path, table: pa.Table) -> Peer | None:
     index.reload()
     searcher = index.searcher()
 
-    def asked(query: Query) -> Callable[[int], Any] | None:
-        if not query.words:
-            return None
-        wanted = index.parse_query(query.words, ["text"])
+    @cache
+    def parsed(words: str) -> tantivy.Query:
+        return index.parse_query(words, ["text"])
 
-        def top(_: int) -> pa.Table:
-            hits = searcher.search(wanted, _HITS).hits
+    def asked(query: Query) -> Callable[[int], Any] | None:
+        words = query.words
+        if words is None:
+            return None
+
+        def top(turn: int) -> pa.Table:
+            hits = searcher.search(parsed(words(turn)), _HITS).hits
             ids = [searcher.doc(address)["id"][0] for _, address in hits]
             return pa.table({"id": ids, "_score": [score for score, _ in hits]})
 
