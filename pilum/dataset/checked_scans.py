@@ -10,7 +10,6 @@ Only keywords of plain values are remembered. A filter that may name the present
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -65,7 +64,7 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
     if search.last != wanted.search.last:  # another query has other columns
         wanted = Scan.of(snapshot, keywords)
         return wanted, wanted.schema(snapshot)
-    return replace(wanted, search=search), schema
+    return wanted.with_search(search), schema
 
 
 def key_of_keywords(keywords: Mapping[str, object]) -> tuple[object, ...] | None:

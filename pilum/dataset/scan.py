@@ -237,6 +237,12 @@ class Scan:
         changed.__dict__.update(self.__dict__, options=self.options.with_filter(filter))
         return changed
 
+    def with_search(self, search: Search) -> Scan:
+        """Return the same scan with another search, whose columns are the same."""
+        changed = object.__new__(Scan)
+        changed.__dict__.update(self.__dict__, search=search)
+        return changed
+
     def limited(self, num_rows: int) -> Self:
         """Return the same scan, limited to `num_rows` rows."""
         limit = self.options.limit

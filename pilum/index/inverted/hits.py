@@ -22,11 +22,13 @@ class Hits:
         references: Row references, uint64.
         scores: float32.
         elements: For documents that are elements of lists, the index at each level, uint32.
+        are_ordered: Whether they are known to be in the order of `best`.
     """
 
     references: Addresses
     scores: NDArray[np.float32]
     elements: tuple[NDArray[np.uint32], ...] = ()
+    are_ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.references)
@@ -52,6 +54,8 @@ class Hits:
 
     def best(self, k: int | None) -> Hits:
         """Return the `k` best, of equal scores the lowest references; all of them without `k`."""
+        if self.are_ordered and (k is None or len(self) <= k):
+            return self
         return self.take(np.lexsort((self.references, -self.scores))[:k])
 
     def greatest(self) -> Hits:

@@ -60,6 +60,8 @@ def search(columns: Mapping[str, TextColumn], query: FullTextQuery, k: int | Non
             that is not a valid query of JSON documents.
         CorruptFileError: If an index is damaged.
     """
+    if isinstance(query, MatchQuery | PhraseQuery):
+        return _search_column(columns[query.column], query.column, query, k).best(k)
     return _hits(columns, query, k).best(k)
 
 
@@ -142,7 +144,7 @@ def _search_column(
             norms = part.partition.norms(scope.statistics)
             allowed = part.partition.allowed(part.allowed)
             numbers, scores = clause.search(norms, k, allowed, floor)
-            found.append(_located(part, numbers, scores))
+            found.append(_located(part, numbers, scores, are_best=k is not None))
             if k is not None and len(parts) + len(column.parts) > 1:
                 own = scores if least is None else np.concatenate([least, scores])
                 least = -np.sort(-own)[:k]
@@ -150,9 +152,14 @@ def _search_column(
     return Hits.joined(found)
 
 
-def _located(part: SearchPart, numbers: NDArray[np.uint32], scores: NDArray[np.float32]) -> Hits:
-    elements = tuple(level[numbers] for level in part.partition.documents.elements)
-    return Hits(part.references(numbers), scores, elements)
+def _located(
+    part: SearchPart, numbers: NDArray[np.uint32], scores: NDArray[np.float32], *, are_best: bool
+) -> Hits:
+    """Return documents as rows, which remain in the order of the best if their references do."""
+    documents = part.partition.documents
+    elements = tuple([level[numbers] for level in documents.elements])
+    is_ordered = are_best and part.locate is None and part.partition.in_order()[1] is None
+    return Hits(part.references(numbers), scores, elements, is_ordered)
 
 
 @dataclass

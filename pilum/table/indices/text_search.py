@@ -97,7 +97,8 @@ class TextSearch(Search):
         if self.is_prefilter:
             options = replace(options, filter=self.prefilter(snapshot, options, use))
         hits = _Search(snapshot, options, self, use).hits()
-        return Found(hits.references, partial(_column, hits))
+        ids = None if snapshot.has_stable_row_ids else hits.references
+        return Found(hits.references, partial(_column, hits), ids)
 
 
 def finds_elements(snapshot: Snapshot, query: FullTextQuery, use: IndexUse) -> bool:
@@ -246,7 +247,9 @@ class _Search:
         return list(dict.fromkeys(path for path in paths if path is not None))
 
     def _column(self, path: str, query: FullTextQuery) -> TextColumn:
-        own = [leaf for leaf in leaves(query) if path in leaf.columns_of()]
+        own: Sequence[FullTextQuery] = (query,)
+        if not isinstance(query, MatchQuery | PhraseQuery):
+            own = [leaf for leaf in leaves(query) if path in leaf.columns_of()]
         source = self._source(path, own)
         if not source.segments or (source.rest and not self.use.only_covered):
             return self._column_with_rest(path, query, own, source)
