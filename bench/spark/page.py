@@ -24,6 +24,8 @@ pilum is faster.
 - **bare source**: a Python source that only hands on prepared batches of the same columns, read
   from memory. No Python source is faster with rows.
 - **pilum sql**: the same question by `pilum.spark.sql`. Tasks aggregate, and few rows cross.
+- **pilum table**: the same question to a frame of `pilum.spark.table`, in the words that Parquet
+  gets, without a hint.
 
 The session is that of `pilum.spark.configure(spark, batch_rows={batch_rows:_})`: rows are written
 in batches of that many. Spark as it is bounds them by bytes, too, and takes its time to count them.

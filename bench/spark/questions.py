@@ -1,8 +1,9 @@
-"""What is asked: of Spark's Parquet, and of pilum in the two ways that its users have.
+"""What is asked: of Spark's Parquet, and of pilum in the ways that its users have.
 
 pilum        rows of the columns and the condition that are told when the table is loaded,
              which Spark tells Parquet by itself; Spark aggregates them
 pilum sql    the same question as a text for `pilum.spark.sql`; tasks aggregate
+pilum table  the same question to a frame of `pilum.spark.table`, without a hint; tasks aggregate
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "Parquet",
     "Pilum",
     "PilumSql",
+    "PilumTable",
     "Query",
     "Question",
     "mixed",
@@ -137,8 +139,19 @@ class PilumSql(Library):
         return pilum.spark.sql(spark, text, tables={"t": str(path)})
 
 
+class PilumTable(Library):
+    """Tables of the first, as frames that find out what they read."""
+
+    name = "pilum table"
+
+    def ask(self, spark: SparkSession, path: Path, query: Query) -> DataFrame:
+        """Asked as Parquet is."""
+        frame = pilum.spark.table(spark, str(path))
+        return (frame.where(query.where) if query.where else frame).selectExpr(*query.select)
+
+
 STORED: tuple[Library, ...] = (Pilum(), Parquet())
-LIBRARIES: tuple[Library, ...] = (Pilum(), PilumSql(), Parquet())
+LIBRARIES: tuple[Library, ...] = (Pilum(), PilumSql(), PilumTable(), Parquet())
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,12 @@ _FLOOR_PARTITIONS = "8"
 _FLOOR_BATCH_ROWS = 20_000
 
 
-_RATIOS = (("parquet", "pilum"), ("parquet", "pilum sql"), (BARE, "pilum"))
+_RATIOS = (
+    ("parquet", "pilum"),
+    ("parquet", "pilum sql"),
+    ("parquet", "pilum table"),
+    (BARE, "pilum"),
+)
 
 
 @dataclass(slots=True)

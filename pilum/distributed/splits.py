@@ -31,6 +31,7 @@ __all__ = [
     "DEFAULT_SPLIT_BYTES",
     "Split",
     "batch_rows",
+    "first_splits",
     "group_splits",
     "partition_splits",
     "plan_splits",
@@ -181,6 +182,27 @@ def partition_splits(
         max_rows = _TASK_FILTERED_ROWS if filter else _TASK_ROWS
     file_bytes = target_bytes or _file_bytes(version, columns, filter, max_rows)
     return group_splits(plan_splits(version, file_bytes, filter), file_bytes)
+
+
+def first_splits(
+    version: TableVersion, groups: Iterable[tuple[Split, ...]], num_rows: int
+) -> list[tuple[Split, ...]]:
+    """Return the first splits that have at least `num_rows` rows together, in the given groups."""
+    deleted: dict[int, int] = {
+        fragment.id: fragment.physical_rows - fragment.num_rows
+        for fragment in version.snapshot.manifest.fragments
+    }
+    kept: list[tuple[Split, ...]] = []
+    for group in groups:
+        own: list[Split] = []
+        for split in group:
+            if num_rows <= 0:
+                break
+            own.append(split)
+            num_rows -= max(0, split.stop - split.start - deleted[split.fragment_id])
+        if own:
+            kept.append(tuple(own))
+    return kept
 
 
 def _file_bytes(

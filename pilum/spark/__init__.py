@@ -5,7 +5,8 @@
 >>> pilum.spark.write(frame, "/tmp/t", mode="create")    # one commit; returns the version
 1
 >>> pilum.spark.read(session, "/tmp/t", columns=["name"], filter="id > 0").show()
->>> session.read.format("pilum").load("/tmp/t")          # the same by Spark's own door
+>>> pilum.spark.table(session, "/tmp/t").where("id > 0").select("name").show()  # the same
+>>> session.read.format("pilum").load("/tmp/t")          # all columns, by Spark's own door
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pilum.spark.jobs.indices import create_index, optimize_indices
 from pilum.spark.jobs.ingest import IngestResult, ingest
 from pilum.spark.jobs.upkeep import analyze, cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
+from pilum.spark.narrowing.leaves import Reads
+from pilum.spark.narrowing.tables import narrow, reads, table
 from pilum.spark.rows import delete, update
 from pilum.spark.statements import sql
 from pilum.spark.upsert import upsert
@@ -30,6 +33,7 @@ __all__ = [
     "ColumnStatistics",
     "IngestResult",
     "NameFile",
+    "Reads",
     "SparkMerge",
     "add_columns",
     "aggregate",
@@ -47,11 +51,14 @@ __all__ = [
     "export",
     "ingest",
     "merge_into",
+    "narrow",
     "optimize_indices",
     "read",
+    "reads",
     "register",
     "replace_columns",
     "sql",
+    "table",
     "update",
     "update_columns",
     "upsert",

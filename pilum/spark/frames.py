@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pilum import EncodingOptions
 from pilum.distributed import Mode
@@ -31,7 +32,7 @@ _MODES: dict[str, Mode] = {
 # With exactly this value, Spark does not check the size of batches.
 _NO_LIMIT = 2**31 - 1
 
-__all__ = ["configure", "count", "read", "register", "write"]
+__all__ = ["configure", "count", "load", "read", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:
@@ -125,9 +126,13 @@ def read(
         "nanoseconds": nanoseconds,
     }
     options, table, pinned = open_version(option_texts(uri, given, storage_options))
-    seen = asked_schema(table, options)
+    return load(spark, pinned, to_spark(asked_schema(table, options)))
+
+
+def load(spark: SparkSession, texts: Mapping[str, str], schema: StructType) -> DataFrame:
+    """Return a frame of the columns of `schema`, with options as `open_version` returns them."""
     register_source(spark, PilumDataSource)
-    return spark.read.format("pilum").schema(to_spark(seen)).options(**pinned).load()
+    return spark.read.format("pilum").schema(schema).options(**texts).load()
 
 
 def count(

@@ -51,6 +51,7 @@ class Options(Following):
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the order of the result.
         filter: Reading: a SQL condition, evaluated by the scan.
+        limit: Reading: number of rows that are enough; tasks stop early, but may return more.
         case_sensitive: Whether column names that differ only in case are different. Spark does not
             pass `spark.sql.caseSensitive` to Python sources.
         batch_size: Reading: rows per batch; by default about 20,000, fewer if they are wide.
@@ -86,6 +87,7 @@ class Options(Following):
     as_of: datetime | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
+    limit: int | None = None
     case_sensitive: bool = False
     batch_size: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
@@ -256,6 +258,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "as_of": _time,
     "columns": _columns,
     "filter": str,
+    "limit": _positive,
     "case_sensitive": _truth,
     "batch_size": _positive,
     "batch_bytes": _positive,

@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from pilum.distributed import Split, read_split
 from pilum.distributed.conditions import BoundFilter
-from pilum.distributed.splits import batch_rows, partition_splits
+from pilum.distributed.splits import batch_rows, first_splits, partition_splits
 from pilum.errors import InvalidInputError
 from pilum.spark.convert import convert_batch, cut
 from pilum.spark.names import stored_paths
@@ -121,6 +121,8 @@ class PilumReader(DataSourceReader):
         groups = partition_splits(
             self.table, self.columns, self.filter, self._options.partition_bytes
         )
+        if self._options.limit is not None and self.filter is None:
+            groups = first_splits(self.table, groups, self._options.limit)
         return [InputPartition(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -130,12 +132,22 @@ class PilumReader(DataSourceReader):
         settle()
         schema = exchange_schema(self._schema)
         truncate = self._options.nanoseconds == "truncate"
+        for batch in self._enough(splits):
+            yield from cut(
+                convert_batch(batch, schema, truncate=truncate),
+                self._options.bounded_batch_bytes,
+            )
+
+    def _enough(self, splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
+        """Scan splits until the option "limit" is reached, if it is given."""
+        left = self._options.limit
         for split in splits:
             for batch in self._scan(split):
-                yield from cut(
-                    convert_batch(batch, schema, truncate=truncate),
-                    self._options.bounded_batch_bytes,
-                )
+                yield batch if left is None else batch.slice(0, left)
+                if left is not None:
+                    left = max(0, left - batch.num_rows)
+                    if left == 0:
+                        return
 
     def _keep(self, *conditions: str | None) -> None:
         """Restrict the scan to rows that fulfil all conditions; None is ignored."""
@@ -150,6 +162,8 @@ class PilumReader(DataSourceReader):
         rows = self._options.batch_size or batch_rows(
             self.table, split, self.columns, _BATCH_ROWS, self._options.bounded_batch_bytes
         )
+        if self._options.limit is not None:
+            rows = min(rows, self._options.limit)
         return read_split(
             split,
             columns=self.columns,

@@ -19,7 +19,7 @@ from pilum.distributed import (
     plan_splits,
     read_split,
 )
-from pilum.distributed.splits import batch_rows, partition_splits
+from pilum.distributed.splits import batch_rows, first_splits, partition_splits
 from pilum.errors import (
     InvalidInputError,
 )
@@ -93,6 +93,18 @@ def _rows(groups: list[tuple[object, ...]]) -> list[int]:
 
 def test_small_fragments_share_a_task(version: TableVersion) -> None:
     assert _rows(list(partition_splits(version, ("id", "text")))) == [ROWS]
+
+
+def test_the_first_splits_have_the_rows_that_are_enough(version: TableVersion) -> None:
+    pilum.dataset(version.uri).delete(f"id < {ROWS // 4 - 10}")
+    latest_version = TableVersion.latest(version.uri)
+    groups = partition_splits(latest_version, ("id",), max_rows=ROWS // 4)
+    enough = [first_splits(latest_version, groups, count) for count in (1, 10, 11, ROWS)]
+    assert [len(found) for found in enough] == [1, 1, 2, 4]
+    assert all(found == groups[: len(found)] for found in enough)
+    together = partition_splits(latest_version, ("id",))
+    ((first,),) = first_splits(latest_version, together, 10)
+    assert (first.start, first.stop) == (0, ROWS // 4)
 
 
 def test_a_task_has_no_more_rows_than_wanted(version: TableVersion) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark.helpers import with_patience
+from spark.narrowing.cases import CASES, ON_CONNECT, Noted, check, make
 
 import pilum.spark
 from pilum.distributed import Attempt
@@ -72,6 +74,7 @@ def main(where: str, uri: str) -> None:
         statements(spark, f"{uri}-sql")
         jobs(spark, f"{uri}-jobs")
         streams(spark, f"{uri}-streams")
+        narrow_frames(spark, f"{uri}-narrow")
     else:
         spark = builder.master(where).config(map=SPECULATION).getOrCreate()
         main_operations(spark, uri)
@@ -179,6 +182,24 @@ def streams(spark: SparkSession, uri: str) -> None:
         more = spark.range(1000, 1005).selectExpr("id", "1 AS day", "'new' AS name")
         pilum.spark.write(more, uri, mode="append")
     assert pilum.spark.count(spark, copy) == pilum.spark.count(spark, changed) == 1005
+
+
+def narrow_frames(spark: SparkSession, uri: str) -> None:
+    """Frames that find what they read in messages, for queries of each kind; counts and limits."""
+    make(uri)
+    for case in CASES:
+        if case.name in ON_CONNECT:
+            check(spark, uri, case)
+    table = pilum.spark.table(spark, uri)
+    assert Noted().of(table.count) == (
+        38,
+        [replace(pilum.spark.reads(table)[0], columns=(), answer="metadata")],
+    )
+    rows, (reads,) = Noted().of(lambda: table.where(table.id > 5).take(2))
+    assert (len(rows), reads.limit, reads.filter) == (2, 2, "((`id` > 5))")
+    table.cache()
+    assert Noted().of(table.select("id").count) == (38, [])
+    table.unpersist()
 
 
 def _drain(writer: DataStreamWriter, uri: str) -> None:

@@ -26,7 +26,7 @@ from pilum.spark.statements.pushdown import Needs, Resolve, plain_value, pushabl
 if TYPE_CHECKING:
     from pilum.spark.statements.references import Statement
 
-__all__ = ["AggregateQuery"]
+__all__ = ["AggregateQuery", "call_of"]
 
 _CLAUSES = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
 # Nodes of functions, as named by the parser.
@@ -125,12 +125,12 @@ def _calls(
 ) -> dict[tuple[int, int], Call]:
     """Return the aggregates of a text by their positions; empty if one is not supported."""
     nodes = list(statement.tree.find_all(exp.AggFunc))
-    found = {node.meta.get(SPAN): _call(node, schema, resolve) for node in nodes}
+    found = {node.meta.get(SPAN): call_of(node, schema, resolve) for node in nodes}
     calls = {place: call for place, call in found.items() if place and call}
     return dict(sorted(calls.items())) if len(calls) == len(nodes) else {}
 
 
-def _call(node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
+def call_of(node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
     """Return the call of a function of one value that tasks compute as Spark does."""
     if node.expressions:
         return None

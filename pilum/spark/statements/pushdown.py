@@ -32,7 +32,7 @@ from pilum.spark.literals import comparison, is_string, literal
 if TYPE_CHECKING:
     from pilum.spark.statements.references import Reference
 
-__all__ = ["Needs", "Resolve", "needs_of", "plain_value", "pushable", "resolver"]
+__all__ = ["Needs", "Resolve", "needs_of", "plain_value", "pushable", "resolver", "terms"]
 
 Resolve = Callable[[exp.Column], tuple[str, ...] | None]
 """A function that returns the path of a column of the table; None for another table's column."""
@@ -44,6 +44,17 @@ _COMPARE: dict[type[exp.Expression], str] = {
     exp.LTE: "<=",
     exp.GT: ">",
     exp.GTE: ">=",
+}
+_PATTERNS: dict[type[exp.Expression], str] = {
+    exp.StartsWith: "{}%",
+    exp.EndsWith: "%{}",
+    exp.Contains: "%{}%",
+}
+_MAXIMUM = {
+    exp.DataType.Type.TINYINT: 2**7 - 1,
+    exp.DataType.Type.SMALLINT: 2**15 - 1,
+    exp.DataType.Type.INT: 2**31 - 1,
+    exp.DataType.Type.BIGINT: 2**63 - 1,
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 _WIDENING = {"RIGHT", "FULL"}
@@ -101,16 +112,16 @@ def _filter(reference: Reference, schema: pa.Schema) -> tuple[str | None, bool]:
     if where is None:
         return None, True
     resolve = resolver(reference, select, schema)
-    terms = [pushable(term, schema, resolve) for term in _terms(where.this)]
-    return " AND ".join(term for term in terms if term) or None, None not in terms
+    texts = [pushable(term, schema, resolve) for term in terms(where.this)]
+    return " AND ".join(text for text in texts if text) or None, None not in texts
 
 
-def _terms(node: Any) -> Iterator[Any]:
+def terms(node: Any) -> Iterator[Any]:
     """Yield the terms of a conjunction."""
     node = node.unnest()
     if isinstance(node, exp.And):
-        yield from _terms(node.left)
-        yield from _terms(node.right)
+        yield from terms(node.left)
+        yield from terms(node.right)
     else:
         yield node
 
@@ -184,6 +195,10 @@ class _Writer:
             return self._listed(node)
         if isinstance(node, exp.Like):
             return self._like(node)
+        if type(node) in _PATTERNS:
+            return self._pattern(node)
+        if isinstance(node, exp.NullSafeEQ):
+            return self._null_safe(node)
         if type(node) in _COMPARE:
             return self._compared(node)
         text, kind = self.value(node)
@@ -237,6 +252,25 @@ class _Writer:
             return None
         return self._joined([text, _constant(pattern, kind)], " LIKE ")
 
+    def _pattern(self, node: Any) -> str | None:
+        """Translate `startswith`, `endswith` and `contains` with a text without wildcards."""
+        text, kind = self.value(node.this)
+        part = node.expression
+        if text is None or kind is None or not is_string(kind):
+            return None
+        if not isinstance(part, exp.Literal) or any(one in part.name for one in "%_\\"):
+            return None
+        pattern = exp.Literal.string(_PATTERNS[type(node)].format(part.name))
+        return self._joined([text, _constant(pattern, kind)], " LIKE ")
+
+    def _null_safe(self, node: Any) -> str | None:
+        """Translate `a <=> constant`."""
+        text, kind = self.value(node.this)
+        if text is None or kind is None:
+            return None
+        constant = _constant(node.expression, kind)
+        return None if constant is None else f"({text} IS NOT NULL AND {text} = {constant})"
+
     def value(self, node: Any) -> tuple[str | None, pa.DataType | None]:
         """Translate a column, or an expression over one, and return it with its type."""
         if isinstance(node, exp.Paren):
@@ -289,11 +323,13 @@ def _constant(node: Any, kind: pa.DataType) -> str | None:
 def _python(node: Any) -> Any:
     if isinstance(node, exp.Neg):
         value = _python(node.this)
-        return -value if isinstance(value, Decimal) else None
+        return -value if isinstance(value, Decimal | float) else None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.DATE:
         return _date(node.this)
+    if isinstance(node, exp.Cast):
+        return _number(node)
     if not isinstance(node, exp.Literal):
         return None
     if node.is_string:
@@ -302,6 +338,18 @@ def _python(node: Any) -> Any:
         return Decimal(node.name)
     except InvalidOperation:
         return None
+
+
+def _number(node: Any) -> Decimal | float | None:
+    """Return the value of a literal with a suffix: `3L`, `3S` or `1.5D`."""
+    if not isinstance(node.this, exp.Literal) or node.this.is_string:
+        return None
+    kind, value = node.to.this, _python(node.this)
+    if not isinstance(value, Decimal):
+        return None
+    if kind in _MAXIMUM:
+        return value if value == int(value) and abs(value) <= _MAXIMUM[kind] else None
+    return float(value) if kind is exp.DataType.Type.DOUBLE else None
 
 
 def _date(node: Any) -> datetime.date | None:
