@@ -36,6 +36,7 @@ _ROWS: _Commands = {
     "convert": transfer.convert,
 }
 _UPKEEP: _Commands = {
+    "doctor": upkeep.doctor,
     "verify": upkeep.verify,
     "repair": upkeep.repair,
     "compact": upkeep.compact,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -12,13 +14,18 @@ from pilum.cli.arguments import AsJson, DryRun, Storage, Table, opened, storage_
 from pilum.cli.outcome import Exit
 from pilum.cli.output import note, print_json, say
 from pilum.dataset.compaction import Compaction
+from pilum.distributed.health import examine
+from pilum.distributed.jobs import Attempt
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.pictures.words import size_text
 from pilum.table.upkeep.repair import RepairPlan, plan_repair, restore_whole, set_aside
 from pilum.table.versions.commit_handler import open_table
 from pilum.table.versions.history import newest_sound
 
-__all__ = ["cleanup", "compact", "repair", "verify"]
+__all__ = ["cleanup", "compact", "doctor", "repair", "verify"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def verify(
@@ -42,6 +49,31 @@ def verify(
     else:
         say(str(report))
     return Exit.DONE if report.is_valid else Exit.FAILED
+
+
+def doctor(table: Table, storage: Storage = None, as_json: AsJson = False) -> Exit:
+    """Check this machine: versions, reading and writing at a location, and free space."""
+    findings = examine(_ThisProcess(), _absolute(table), 1, storage_options(storage))
+    is_ok = all(one.is_ok for one in findings)
+    if as_json:
+        print_json({"is_ok": is_ok, "findings": [asdict(one) for one in findings]})
+    else:
+        for one in findings:
+            mark = "ok" if one.is_ok else "FAILED"
+            say(f"{mark:6} {one.check:8} {one.detail}{one.remedy and f'; {one.remedy}'}")
+    return Exit.DONE if is_ok else Exit.FAILED
+
+
+def _absolute(table: str) -> str:
+    return table if "://" in table else os.path.abspath(table)
+
+
+class _ThisProcess:
+    """An engine that runs tasks here, one by one."""
+
+    def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
+        """Run the tasks, as `pilum.distributed.tasks.Tasks`."""
+        return [work(item, Attempt(number, 0)) for number, item in enumerate(items)]
 
 
 def repair(

@@ -18,6 +18,7 @@ from pilum.spark.feeds import changes
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
+from pilum.spark.jobs.doctor import doctor
 from pilum.spark.jobs.export import export
 from pilum.spark.jobs.indices import create_index, optimize_indices
 from pilum.spark.jobs.ingest import IngestResult, ingest
@@ -48,6 +49,7 @@ __all__ = [
     "create_index",
     "delete",
     "detach",
+    "doctor",
     "export",
     "ingest",
     "merge_into",

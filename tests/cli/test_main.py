@@ -52,8 +52,18 @@ def test_a_table_is_shown_checked_and_kept_up(
     assert main(["cleanup", table, "--older-than-days", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["old_versions"] == 3
     assert main(["verify", table, "--deep"]) == 0
-    next(Path(table, "data").iterdir()).unlink()
     capsys.readouterr()
+    assert main(["doctor", table, "--json"]) in {0, 1}  # 1 on a machine whose disk is full
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert {one["check"] for one in findings if one["check"] == "disk" or one["is_ok"]} == {
+        "versions",
+        "store",
+        "clock",
+        "disk",
+    }
+    assert main(["doctor", f"{table}/data/{next(Path(table, 'data').iterdir()).name}"]) == 1
+    assert "FAILED store" in capsys.readouterr().out
+    next(Path(table, "data").iterdir()).unlink()
     assert main(["verify", table]) == 1
     assert "missing" in capsys.readouterr().out
     assert main(["info", table + "x"]) == 1
