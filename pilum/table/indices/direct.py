@@ -1,6 +1,7 @@
 """Direct answers: one query of one column, from the only segment of the only index on it.
 
-    id = 5        Ask(id, IsIn(5))        one segment        ──▶ the rows, without a plan
+    id = 5               Ask(id, IsIn(5))               one segment    ──▶ the rows, without a plan
+    id = 5 AND x > 1     the same, and other parts      one segment    ──▶ few rows, to be tested
 
 Most lookups are of this form, and finding few rows takes less time than planning how. A version
 remembers the segment of a column when the first plan has used it.
@@ -15,7 +16,8 @@ from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
 from pilum.index.answers import RowSet
-from pilum.table.indices.conditions import Ask
+from pilum.index.queries import IsIn
+from pilum.table.indices.conditions import AllOf, Ask, Condition
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import UNREADABLE, OpenSegment, located
 from pilum.table.read.scan import ScanOptions
@@ -24,6 +26,9 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import Part, parts_at
 
 __all__ = ["DirectIndex", "direct_index", "direct_selection", "remember_direct"]
+
+_MOST_ESTIMATED, _MOST_TESTED = 64, 16
+"""Rows of a part of an AND: by the estimate, which is too high for distinct values, and found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +90,37 @@ def direct_index(snapshot: Snapshot, path: tuple[str, ...]) -> DirectIndex | Non
 
 
 def direct_selection(
-    snapshot: Snapshot, options: ScanOptions, use: IndexUse, ask: Ask
+    snapshot: Snapshot, options: ScanOptions, use: IndexUse, condition: Condition
 ) -> Selection | None:
-    """Return the rows that match a query; None if it needs a plan.
+    """Return the rows that match a condition, or may match it; None if it needs a plan.
+
+    Of an AND, one part that few rows match is enough: these are tested.
 
     Raises:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
     is_part = options.limit is not None or options.fragment_ids is not None
-    if is_part or use.segments is not None or ask.indexed.json_path is not None:
+    if is_part or use.segments is not None:
         return None
-    direct = direct_index(snapshot, ask.indexed.path)
+    if type(condition) is Ask:
+        return _asked(snapshot, use, condition, None)
+    if type(condition) is AllOf and not use.only_counts:
+        for part in condition.parts:
+            if type(part) is Ask and type(part.query) is IsIn:
+                found = _asked(snapshot, use, part, _MOST_ESTIMATED)
+                if found is not None and found.is_few(_MOST_TESTED):
+                    return Selection(found.covered, found.rows, False, use.only_covered)
+    return None
+
+
+def _asked(snapshot: Snapshot, use: IndexUse, ask: Ask, most_rows: int | None) -> Selection | None:
+    """Return the rows that match a query; None if they may be too many for this way."""
+    direct = None if ask.indexed.json_path else direct_index(snapshot, ask.indexed.path)
     if direct is None:
         return None
+    most = direct.most_rows if most_rows is None else min(direct.most_rows, most_rows)
     try:
-        found = direct.segment.search(ask.query, direct.most_rows)
+        found = direct.segment.search(ask.query, most)
     except UNREADABLE:  # the plan leaves it out, and warns of it
         return None
     if found is None:

@@ -80,7 +80,7 @@ def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Sel
     plan = remembered.plan
     if not remembered.has_plan:
         condition = _condition(snapshot, options)
-        if type(condition) is Ask and remembered.is_new:
+        if remembered.is_new:
             direct = direct_selection(snapshot, options, use, condition)
             if direct is not None:
                 remembered.keep(None)
@@ -179,18 +179,7 @@ def _planned(
         plan = plan if _is_worth_it(snapshot, options, filter, plan, use) else None
     if planner.is_lasting:
         remembered.keep(plan)
-        if isinstance(plan, Asked) and use.segments is None:
-            _remember_direct(snapshot, filter, plan)
     return plan
-
-
-def _remember_direct(snapshot: Snapshot, filter: BoundFilter, plan: Asked) -> None:
-    """Remember the index of a plan if it is the only one on its column, and one segment."""
-    if len(plan.indices) == 1 and len(plan.indices[0].segments) == 1:
-        scan_ns = _scan_ns(snapshot, filter, _rows_of(snapshot, plan.covered))
-        most_rows = int(scan_ns / (_LISTED_ROW_NS + _READ_ROW_NS))
-        direct = DirectIndex.of(plan.indices[0].segments[0], plan.covered, most_rows)
-        remember_direct(snapshot, plan.ask.indexed.path, direct)
 
 
 class _Planner:
@@ -276,9 +265,19 @@ class _Planner:
         found = named_indices(open_segments(self._snapshot, path), self._use.segments)
         if are_all_open(self._snapshot, path):
             prepared.put(key, found, 1)
+            if self._use.segments is None and len(found) == 1 and len(found[0].segments) == 1:
+                self._remember_direct(indexed.path, found[0])
         else:
             self.is_lasting = False
         return found
+
+    def _remember_direct(self, path: tuple[str, ...], index: NamedIndex) -> None:
+        """Remember the only index on a column, which is one segment."""
+        num_rows = _rows_of(self._snapshot, index.covered)
+        scan_ns = _scan_ns(self._snapshot, (".".join(path),), num_rows)
+        most_rows = int(scan_ns / (_LISTED_ROW_NS + _READ_ROW_NS))
+        direct = DirectIndex.of(index.segments[0], index.covered, most_rows)
+        remember_direct(self._snapshot, path, direct)
 
 
 def _connected(plans: Sequence[Plan], num_found: int, *, is_all: bool, is_whole: bool) -> Plan:
@@ -306,14 +305,14 @@ def _is_worth_it(
         num_fragments = max(int(num_fragments * share), 1)
     if use.only_counts:
         read_rows = 0
-    scan_ns = _scan_ns(snapshot, filter, num_rows)
+    scan_ns = _scan_ns(snapshot, filter.columns, num_rows)
     saved_ns = scan_ns + max(num_fragments - read_rows, 0) * _FRAGMENT_NS
     return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= saved_ns
 
 
-def _scan_ns(snapshot: Snapshot, filter: BoundFilter, num_rows: int) -> float:
-    """Return the estimated time in which a scan tests rows of the filter's columns."""
-    return num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, filter) * _SCANNED_BYTE_NS)
+def _scan_ns(snapshot: Snapshot, columns: tuple[str, ...], num_rows: int) -> float:
+    """Return the estimated time in which a scan tests rows of the columns of a filter."""
+    return num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, columns) * _SCANNED_BYTE_NS)
 
 
 def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
@@ -324,12 +323,12 @@ def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
     return sum(fragment.num_rows for fragment in found if fragment is not None)
 
 
-def _row_bytes(snapshot: Snapshot, filter: BoundFilter) -> float:
+def _row_bytes(snapshot: Snapshot, names: tuple[str, ...]) -> float:
     """Return the width of the columns of a filter, which the version remembers."""
-    key = _row_bytes, filter.columns
+    key = _row_bytes, names
     found: float | None = snapshot.prepared.get(key)
     if found is None:
-        columns = scan_columns(snapshot.described, filter.columns)
+        columns = scan_columns(snapshot.described, names)
         found = sum(_width_bytes(column.arrow.type) for column in columns)
         snapshot.prepared.put(key, found, 1)
     return found
