@@ -178,6 +178,7 @@ def test_a_new_filter_takes_fewer_calls_than_a_new_search(dataset: pilum.LanceDa
     for residue in (4, 0, 4, 2):
         expected = [row for row in rows_near(VECTORS[1], 300) if row % 5 == residue]
         assert found(residue, 5) == expected[:5]
-    assert 0 < num_calls(lambda: found(3, 5)) < num_calls(lambda: found(1, 6)) - 100
+    found(0, 7)  # imports what a new search needs
+    assert 0 < num_calls(lambda: found(3, 5)) < num_calls(lambda: found(1, 6)) - 40
     with pytest.raises(ColumnNotFoundError, match="none"):
         dataset.to_table(columns, "none = 1", prefilter=True, nearest=nearest(VECTORS[1]))

@@ -36,7 +36,6 @@ __all__ = [
     "Probe",
     "Quantizer",
     "Search",
-    "query_numbers",
 ]
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -215,13 +214,6 @@ class Graphs(PartitionSearch, Protocol):
         Raises:
             CorruptFileError: If the file says something impossible.
         """
-
-
-def query_numbers(probe: Probe, num_queries: int) -> NDArray[np.uint32]:
-    """Return the numbers of the queries that search a partition."""
-    if probe.queries is None:
-        return np.arange(num_queries, dtype=np.uint32)
-    return probe.queries
 
 
 class Quantizer(ABC):

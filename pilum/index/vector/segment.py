@@ -9,7 +9,7 @@ Source: docs/format/vector-indices.md, "Probing".
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -35,7 +35,6 @@ from pilum.index.vector.quantizer import (
     Probe,
     Quantizer,
     Search,
-    query_numbers,
 )
 from pilum.index.vector.row_masks import RowMask
 from pilum.index.vector.segment_files import PartitionReader
@@ -237,8 +236,7 @@ class VectorIndex(Index):
         counts[np.isnan(distances[:, 0])] = 0  # no vector is near to a query with a NaN
         search = _search_of(queries, query)
         mask = None if allowed is None else self._mask_of(allowed)
-        probes = self._probes_of_batch(distances, counts, mask)
-        answer = self._search_batch(probes, search) if probes else _none(len(vectors))
+        answer = self._search_batch(distances, counts, mask, search)
         bounds = answer[0].tolist()
         found = []
         for number, count in enumerate(counts.tolist()):
@@ -250,18 +248,35 @@ class VectorIndex(Index):
                 found.append(_candidates(answer, number, count))
         return found
 
-    def _search_batch(self, probes: list[Probe], search: Search) -> Answer:
+    def _search_batch(
+        self,
+        distances: NDArray[np.float32],
+        counts: NDArray[np.int64],
+        mask: RowMask | None,
+        search: Search,
+    ) -> Answer:
         """Search for several queries, by the pool for computing if they are many."""
-        count = len(search.queries) // _QUERIES_OF_TASK
-        if count < 2:
-            return self._search(probes, search)
-        if self.graphs is not None:
+        (num_queries, num_partitions), most = distances.shape, int(counts.max())
+        if not most:
+            return _none(num_queries)
+        queries, places = self._places(distances, counts, most)
+        numbers = self._filled(np.unique(places % num_partitions))
+        probes = self._limited(self.partitions.probes(numbers), mask)
+        if not probes:
+            return _none(num_queries)
+        num_tasks = min(max(num_queries // _QUERIES_OF_TASK, 1), num_threads())
+        if num_tasks > 1 and self.graphs is not None:
             self.graphs.load(probes)  # once, not by each task
-        count = min(count, num_threads())
-        bounds = np.linspace(0, len(search.queries), count + 1).astype(int).tolist()
-        shares = [_share(probes, search, *pair) for pair in pairwise(bounds)]
-        tasks = [submit(partial(self._search, *share)) for share in shares[1:]]
-        return _joined([self._search(*shares[0]), *(task.result() for task in tasks)])
+        bounds = np.linspace(0, num_queries, num_tasks + 1).astype(int).tolist()
+        cuts = queries.searchsorted(bounds).tolist()
+        known = {one.number: one for one in probes}
+        parts = []
+        for (first, stop), (start, end) in zip(pairwise(bounds), pairwise(cuts), strict=True):
+            own = slice(start, end)
+            asked = _by_place(known, queries[own] - first, places[own], num_partitions)
+            parts.append((asked, replace(search, queries=search.queries[first:stop])))
+        tasks = [submit(partial(self._search, *part)) for part in parts[1:]]
+        return _joined([self._search(*parts[0]), *(task.result() for task in tasks)])
 
     def _search(self, probes: list[Probe], search: Search, earlier: Answer | None = None) -> Answer:
         with np.errstate(all="ignore"):  # a distance that overflows is infinite
@@ -291,19 +306,17 @@ class VectorIndex(Index):
             if allowed is not None
         ]
 
-    def _probes_of_batch(
-        self, distances: NDArray[np.float32], counts: NDArray[np.int64], mask: RowMask | None
-    ) -> list[Probe]:
-        """Return the partitions that any query searches, each with the numbers of its queries.
+    def _places(
+        self, distances: NDArray[np.float32], counts: NDArray[np.int64], most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return pairs of a query and the place of a partition that it searches, by query.
 
         Every query begins with its nearest partition, after which most other rows are too far. So
-        a partition occurs up to twice: for the queries to which it is nearest, and for the others;
-        but only once if it is faster to compare all of them together.
+        a partition has two places: its number, for the queries to which it is nearest, and for the
+        others that plus the number of partitions; but only one if it is faster to compare all of
+        them together.
         """
         num_partitions = distances.shape[1]
-        most = int(counts.max())
-        if not most:
-            return []
         if most < num_partitions:
             order = np.argpartition(distances, most, axis=1)[:, :most]
             ranks = np.argsort(np.take_along_axis(distances, order, axis=1), axis=1, kind="stable")
@@ -314,17 +327,7 @@ class VectorIndex(Index):
         places = order[queries, ranks]
         if not self.quantizer.is_faster_together:
             places += num_partitions * (ranks > 0)
-        by_place = np.argsort(places, kind="stable")
-        distinct, starts = np.unique(places[by_place], return_index=True)
-        own = np.split(queries[by_place].astype(np.uint32), starts[1:])
-        numbers = (distinct % num_partitions).tolist()
-        filled = self._filled(np.unique(distinct % num_partitions))
-        probes = {one.number: one for one in self._limited(self.partitions.probes(filled), mask)}
-        return [
-            Probe(one.number, one.rows, one.columns, one.centroid, one.allowed, asked, one.memo)
-            for number, asked in zip(numbers, own, strict=True)
-            if (one := probes.get(number)) is not None
-        ]
+        return queries, places
 
     def _continued(
         self,
@@ -380,23 +383,36 @@ def _none(num_queries: int) -> Answer:
     return np.zeros(num_queries + 1, np.int64), _NOTHING[1], _NOTHING[2]
 
 
-def _share(
-    probes: list[Probe], search: Search, start: int, stop: int
-) -> tuple[list[Probe], Search]:
-    """Return the searches of the queries from `start` to `stop`."""
-    found = []
-    for one in probes:
-        numbers = query_numbers(one, len(search.queries))
-        first, end = numbers.searchsorted([start, stop]).tolist()
-        if first < end:
-            own = numbers[first:end] - np.uint32(start)
-            part = one.number, one.rows, one.columns, one.centroid, one.allowed
-            found.append(Probe(*part, own, one.memo))
-    return found, replace(search, queries=search.queries[start:stop])
+def _by_place(
+    probes: Mapping[int, Probe],
+    queries: NDArray[np.int64],
+    places: NDArray[np.int64],
+    num_partitions: int,
+) -> list[Probe]:
+    """Return the partitions at places, each with the numbers of its queries, in their order.
+
+    Args:
+        probes: The partitions by their numbers; others are left out.
+        queries: A number of a query for each place, ascending.
+        places: From `VectorIndex._places`.
+        num_partitions: Number of partitions of the index.
+    """
+    order = np.argsort(places, kind="stable")
+    ordered, asked = places[order], queries[order].astype(np.uint32)
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    numbers = (ordered[starts] % num_partitions).tolist()
+    stops = [*starts[1:].tolist(), len(asked)]
+    return [
+        Probe(number, one.rows, one.columns, one.centroid, one.allowed, asked[start:stop], one.memo)
+        for number, start, stop in zip(numbers, starts.tolist(), stops, strict=False)
+        if (one := probes.get(number)) is not None
+    ]
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:
     """Return the answers of consecutive queries as one."""
+    if len(answers) == 1:
+        return answers[0]
     lengths = [np.diff(bounds) for bounds, _, _ in answers]
     bounds = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
     rows = np.concatenate([rows for _, rows, _ in answers])

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -196,7 +197,10 @@ def _searched(
     """Return the nearest rows of a segment, for each query."""
     found = index.nearest_batch(vectors, query, allowed)
     segment.count_bytes()
-    return [Nearest(_ids(segment, one.references), one.distances) for one in found]
+    if len(found) == 1 or segment.has_ids or segment.moved is not None:
+        return [Nearest(_ids(segment, one.references), one.distances) for one in found]
+    _require_rows(segment, np.concatenate([one.references for one in found]))
+    return [Nearest(one.references, one.distances) for one in found]
 
 
 def _ids(segment: OpenSegment, references: Addresses) -> Addresses:
