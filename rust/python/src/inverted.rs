@@ -6,9 +6,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::inverted::blocks::{Layout, Tail};
 use pilum_kernels::inverted::lists::{self, Lists};
 use pilum_kernels::inverted::positions::Codec;
-use pilum_kernels::inverted::{
-    bm25, clause, documents, grouping, impacts, norms, posting, top, writing,
-};
+use pilum_kernels::inverted::{bm25, clause, documents, grouping, norms, posting, top, writing};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -256,7 +254,7 @@ impl Norms {
         rounds: bool,
     ) -> PyResult<Self> {
         let lengths = slice(&lengths)?;
-        let average = bm25::float(num_tokens) / bm25::float(num_documents);
+        let average = bm25::average(num_tokens, num_documents);
         Ok(Self(
             py.detach(|| norms::Norms::new(lengths, average, rounds)),
         ))
@@ -487,17 +485,10 @@ pub fn bm25_norms<'py>(
     rounds: bool,
 ) -> PyResult<Made<'py, f32>> {
     let lengths = slice(&lengths)?;
-    let average = bm25::float(num_tokens) / bm25::float(num_documents);
+    let average = bm25::average(num_tokens, num_documents);
     let norms: Vec<f32> = py.detach(|| {
-        let of = |&length: &u32| {
-            let length = if rounds {
-                impacts::length(impacts::code(length))
-            } else {
-                length
-            };
-            bm25::norm(bm25::float32(length), average)
-        };
-        lengths.iter().map(of).collect()
+        let norm = |length: &u32| norms::norm(*length, average, rounds);
+        lengths.iter().map(norm).collect()
     });
     Ok(norms.into_pyarray(py))
 }

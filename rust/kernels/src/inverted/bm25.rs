@@ -14,6 +14,11 @@ pub fn idf(documents: f32, documents_with_it: f32) -> f32 {
     ((documents - documents_with_it + 0.5) / (documents_with_it + 0.5) + 1.0).ln()
 }
 
+/// The average length of documents.
+pub fn average(num_tokens: u64, num_documents: u64) -> f32 {
+    float(num_tokens) / float(num_documents)
+}
+
 /// What the length of a document adds to the denominator.
 #[inline]
 pub fn norm(length: f32, average: f32) -> f32 {

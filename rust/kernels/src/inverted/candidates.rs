@@ -38,6 +38,17 @@ pub struct Window<'a> {
     pub allowed: Option<&'a DocumentSet>,
 }
 
+impl Window<'_> {
+    /// The documents of a set that are in the window.
+    pub fn documents_of(&self, set: &DocumentSet) -> Vec<u32> {
+        let next = |document: u32| {
+            let found = set.next(document);
+            (found <= self.high).then_some(found)
+        };
+        std::iter::successors(next(self.low), |last| next(last + 1)).collect()
+    }
+}
+
 impl Candidates {
     /// Collects the documents of drivers; each comes with what other tokens can add.
     pub fn collect(
@@ -69,15 +80,10 @@ impl Candidates {
         Ok(())
     }
 
-    /// Selects the allowed documents of a window, whose scores are all unknown.
-    pub fn select(&mut self, width: usize, allowed: &DocumentSet, window: Window<'_>) {
+    /// Selects documents, which are sorted; their scores are all unknown.
+    pub fn select(&mut self, width: usize, documents: Vec<u32>) {
         self.width = width;
-        self.documents.clear();
-        let mut document = allowed.next(window.low);
-        while document <= window.high {
-            self.documents.push(document);
-            document = allowed.next(document + 1);
-        }
+        self.documents = documents;
         self.begin();
     }
 

@@ -105,6 +105,12 @@ impl<'a> Cursor<'a> {
         self.list.count
     }
 
+    /// The documents with the greatest scores, in their order; none of a short list.
+    pub fn heavy(&self) -> impl Iterator<Item = (u32, f32)> {
+        let heavy = self.list.heavy.iter();
+        heavy.map(|(document, weight)| (*document, self.idf * weight))
+    }
+
     /// The blocks that were decoded so far.
     pub fn decoded(&self) -> Decoded {
         self.decoded

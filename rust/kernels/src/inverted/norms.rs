@@ -27,14 +27,8 @@ impl Norms {
     /// The norms of documents with these lengths, which `rounds` says to round.
     pub fn new(lengths: &[u32], average: f32, rounds: bool) -> Self {
         let table = Table::new(lengths, average, rounds);
-        let shortest = lengths.iter().copied().min().map_or(0, |length| {
-            if rounds {
-                impacts::length(impacts::code(length))
-            } else {
-                length
-            }
-        });
-        let least = bm25::norm(bm25::float32(shortest), average);
+        let shortest = lengths.iter().copied().min().unwrap_or(0);
+        let least = norm(shortest, average, rounds);
         Self { table, least }
     }
 
@@ -110,9 +104,19 @@ impl Norms {
     }
 }
 
+/// The norm of a document of some length, which `rounds` says to round.
+pub fn norm(length: u32, average: f32, rounds: bool) -> f32 {
+    let length = if rounds {
+        impacts::length(impacts::code(length))
+    } else {
+        length
+    };
+    bm25::norm(bm25::float32(length), average)
+}
+
 impl Table {
     fn new(lengths: &[u32], average: f32, rounds: bool) -> Self {
-        let norm = |length: u32| bm25::norm(bm25::float32(length), average);
+        let norm = |length: u32| norm(length, average, false);
         if rounds {
             let mut table = Box::new([0f32; 256]);
             for (norm_of, code) in table.iter_mut().zip(0u8..=255) {

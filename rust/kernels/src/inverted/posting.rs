@@ -7,6 +7,7 @@
 
 use super::blocks::{Layout, MOST};
 use super::bm25;
+use super::greatest::Greatest;
 use super::lists::{self, Lists, document_pieces, pair_at, stream_block};
 use super::norms::Norms;
 use super::positions::{self, Codec};
@@ -14,6 +15,11 @@ use crate::error::{Result, ensure, out_of_range, part};
 
 /// Entries with the greatest weights that are kept.
 const BEST_ENTRIES: usize = 32;
+
+/// A long list keeps one entry in so many, those with the greatest weights, but not too many.
+const HEAVY_SHARE: usize = 32;
+const MOST_HEAVY: usize = 8192;
+const FEWEST_HEAVY: usize = 256;
 
 /// A posting list.
 pub struct Posting {
@@ -30,6 +36,8 @@ pub struct Posting {
     pub most: f32,
     /// The greatest weights of entries with their documents, the greatest first.
     pub best: Vec<(f32, u32)>,
+    /// The documents of many more such entries in their order, with their weights.
+    pub heavy: Vec<(u32, f32)>,
     /// The last document.
     pub last: u32,
     positions: Option<Positions>,
@@ -87,6 +95,7 @@ impl Posting {
             weights: Vec::with_capacity(blocks),
             most: 0.0,
             best: Vec::new(),
+            heavy: Vec::new(),
             last: 0,
             positions,
         };
@@ -113,6 +122,7 @@ impl Posting {
         let (mut documents, mut frequencies) = ([0; MOST], [0; MOST]);
         let mut weights = [0f32; MOST];
         let mut last = None;
+        let mut heaviest = Greatest::new(BEST_ENTRIES.max(self.num_heavy()));
         for block in 0..self.starts.len() - 1 {
             let count = self.count_of(block);
             let (documents, _) = documents.split_at_mut(count);
@@ -129,29 +139,35 @@ impl Posting {
                 *weight = bm25::weight(bm25::float32(frequency), *weight);
                 most = most.max(*weight);
             }
-            self.keep_best(weights, documents);
+            for (&weight, &document) in weights.iter().zip(&*documents) {
+                heaviest.add(weight, document);
+            }
             last = documents.last().copied();
             self.firsts.extend(documents.first());
             self.weights.push(most);
             self.most = self.most.max(most);
         }
         self.last = last.ok_or_else(|| out_of_range("posting list"))?;
+        self.keep(heaviest.finish());
         Ok(())
     }
 
-    /// Adds the entries of a block to the best ones.
-    fn keep_best(&mut self, weights: &[f32], documents: &[u32]) {
-        for (&weight, &document) in weights.iter().zip(documents) {
-            let is_full = self.best.len() == BEST_ENTRIES;
-            if is_full && self.best.last().is_some_and(|(least, _)| weight <= *least) {
-                continue;
-            }
-            if is_full {
-                self.best.pop();
-            }
-            let place = self.best.partition_point(|(other, _)| *other >= weight);
-            self.best.insert(place, (weight, document));
-        }
+    /// Keeps the entries with the greatest weights, the greatest first.
+    fn keep(&mut self, mut entries: Vec<(f32, u32)>) {
+        let heavy = entries.iter().take(self.num_heavy());
+        self.heavy = heavy
+            .map(|(weight, document)| (*document, *weight))
+            .collect();
+        self.heavy.sort_unstable_by_key(|(document, _)| *document);
+        entries.truncate(BEST_ENTRIES);
+        entries.shrink_to_fit();
+        self.best = entries;
+    }
+
+    /// The number of heavy entries; none of a short list.
+    fn num_heavy(&self) -> usize {
+        let wanted = (self.count / HEAVY_SHARE).min(MOST_HEAVY);
+        if wanted < FEWEST_HEAVY { 0 } else { wanted }
     }
 
     /// The memory that it takes.
@@ -165,7 +181,11 @@ impl Posting {
                 data,
             }) => data.len() + 8 * offsets.len() + 4 * lists.len(),
         };
-        self.data.len() + 16 * self.starts.len() + positions + 8 * self.best.len() + 200
+        self.data.len()
+            + 16 * self.starts.len()
+            + positions
+            + 8 * (self.best.len() + self.heavy.len())
+            + 200
     }
 
     /// Whether positions are stored.

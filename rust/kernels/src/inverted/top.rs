@@ -10,7 +10,8 @@
 //!
 //!     drivers ──▶ entries above a cutoff ──▶ scores of other tokens ──▶ tests ──▶ the best k
 //!
-//! A lower bound of the k-th best score is known from the start: each list has its best entries.
+//! A lower bound of the k-th best score is known from the start: each list has its best entries. If
+//! every match contains several tokens, some `promising` documents are looked at before all others.
 //! Bounds are compared with some slack, since sums of floats depend on their order. Scores are
 //! computed in the order of the query. Of equal scores the first documents are kept.
 
@@ -22,6 +23,7 @@ use super::clause::{Clause, Node};
 use super::cursor::{Decoded, total};
 use super::documents::{DocumentSet, END};
 use super::norms::Norms;
+use super::promising::promising;
 use super::tree::{ABSENT, Leaf, Tree, cost};
 use crate::error::{Result, out_of_range};
 
@@ -30,6 +32,13 @@ const FEWEST_DOCUMENTS: u32 = 2048;
 
 /// Allowed documents are looked up if the drivers have this many times as many documents.
 const FEW: usize = 8;
+
+/// Promising documents are looked at in groups, until `k` match, or too few of them do.
+const FEWEST_SAMPLES: usize = 4;
+const MOST_GROUPS: usize = 12;
+
+/// They are looked at if every match contains a token with so many documents for each of a group.
+const DOCUMENTS_PER_SAMPLE: usize = 2048;
 
 /// Documents with their scores, and what was decoded to find them.
 #[derive(Debug, Default)]
@@ -52,20 +61,18 @@ pub fn search(
     if k == Some(0) {
         return Ok(Found::default());
     }
-    let mut best = Best {
-        k,
-        slack: 0.0,
-        floor,
-        heap: BinaryHeap::new(),
-        all: (Vec::new(), Vec::new()),
+    let mut best = Best::above(k, floor);
+    let plan = match k {
+        Some(_) => Plan::of(clause, norms)?,
+        None => None,
     };
-    let tree = if k.is_some() {
-        Tree::of(clause, norms)?
-    } else {
-        None
-    };
-    let decoded = match tree {
-        Some((tree, leaves)) => Plan::new(tree, leaves).search(allowed, &mut best)?,
+    let decoded = match plan {
+        Some(mut plan) => {
+            let mut decoded = plan.raise_floor(clause, norms, allowed, &mut best)?;
+            plan.search(allowed, &mut best)?;
+            decoded += plan.decoded();
+            decoded
+        }
         None => search_one(clause.begin(norms)?, allowed, &mut best)?,
     };
     let (documents, scores) = best.finish();
@@ -116,6 +123,28 @@ pub struct Best {
 }
 
 impl Best {
+    fn above(k: Option<usize>, floor: f32) -> Self {
+        Self {
+            k,
+            slack: 0.0,
+            floor,
+            heap: BinaryHeap::new(),
+            all: (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// The k-th best score; none if there are fewer documents.
+    fn least(&self) -> Option<f32> {
+        let is_full = self.k.is_some_and(|k| self.heap.len() == k);
+        let worst = self.heap.peek().filter(|_| is_full);
+        worst.map(|hit| hit.score)
+    }
+
+    /// Leaves out documents whose scores are less than one that `k` documents have.
+    fn raise(&mut self, reached: f32) {
+        self.floor = self.floor.max(reached.next_down());
+    }
+
     /// Whether scores up to a bound are of no use.
     #[inline]
     pub fn is_too_low(&self, bound: f64) -> bool {
@@ -149,10 +178,8 @@ impl Best {
             self.heap.pop();
         }
         self.heap.push(Hit { score, document });
-        if self.heap.len() == k
-            && let Some(worst) = self.heap.peek()
-        {
-            self.floor = self.floor.max(worst.score);
+        if let Some(least) = self.least() {
+            self.floor = self.floor.max(least);
         }
     }
 
@@ -230,6 +257,12 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// The search of a clause; none if some of its scores may not be positive.
+    fn of(clause: &'a Clause, norms: &'a Norms) -> Result<Option<Self>> {
+        let made = Tree::of(clause, norms)?;
+        Ok(made.map(|(tree, leaves)| Self::new(tree, leaves)))
+    }
+
     fn new(tree: Tree<'a>, leaves: Vec<Leaf<'a>>) -> Self {
         let required = tree.drivers(&leaves);
         let bound = |leaf: &Leaf<'_>| leaf.factor * f64::from(leaf.cursor.most());
@@ -246,38 +279,95 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn search(mut self, allowed: Option<&DocumentSet>, best: &mut Best) -> Result<Decoded> {
-        best.slack = slack_of(self.tree.operations());
+    /// Finds a lower bound of the k-th best score; returns what was decoded for it.
+    fn raise_floor(
+        &self,
+        clause: &Clause,
+        norms: &Norms,
+        allowed: Option<&DocumentSet>,
+        best: &mut Best,
+    ) -> Result<Decoded> {
         let k = best.k.ok_or_else(missing)?;
         if let Some(score) = self.tree.reached_by(k, allowed, &self.leaves) {
-            best.floor = best.floor.max(score.next_down());
+            best.raise(score);
+            return Ok(Decoded::default());
         }
+        let group = k.max(FEWEST_SAMPLES);
+        let (_, fewest) = &self.required;
+        if group.saturating_mul(DOCUMENTS_PER_SAMPLE) > *fewest {
+            return Ok(Decoded::default());
+        }
+        let most = group.saturating_mul(MOST_GROUPS);
+        let documents = promising(&self.leaves, allowed, most);
+        let mut decoded = Decoded::default();
+        let mut sample = Best::above(best.k, best.floor);
+        let mut num_tested = 0;
+        for some in documents.chunks(group) {
+            let mut plan = Plan::of(clause, norms)?.ok_or_else(missing)?;
+            plan.look_at_few(some.to_vec(), &mut sample)?;
+            decoded += plan.decoded();
+            num_tested += some.len();
+            if let Some(least) = sample.least() {
+                best.raise(least);
+                break;
+            }
+            if sample.heap.len() * MOST_GROUPS < num_tested {
+                break;
+            }
+        }
+        Ok(decoded)
+    }
+
+    fn search(&mut self, allowed: Option<&DocumentSet>, best: &mut Best) -> Result<()> {
+        best.slack = slack_of(self.tree.operations());
         let mut low = allowed.map_or(0, |allowed| allowed.next(0));
         while low != END {
             let Some((first, high)) = self.next_window(low, best)? else {
                 break;
             };
-            self.set_bounds(first, high);
-            let bound = self.tree.bound(&self.bounds);
-            if bound >= 0.0 && !best.is_too_low(bound) {
-                let bounds = std::mem::take(&mut self.bounds);
-                self.choose_drivers(&bounds, best);
-                let window = Window {
-                    low: first,
-                    high,
-                    allowed,
-                };
-                self.visit(&bounds, window, best)?;
-                self.bounds = bounds;
-            }
+            let window = Window {
+                low: first,
+                high,
+                allowed,
+            };
+            self.look_at(window, best)?;
             low = high + 1;
             if let Some(allowed) = allowed {
                 low = allowed.next(low);
             }
         }
+        Ok(())
+    }
+
+    /// The blocks that were decoded so far.
+    fn decoded(&self) -> Decoded {
         let mut decoded = self.tree.decoded();
         decoded += total(self.leaves.iter().map(|leaf| leaf.cursor.decoded()));
-        Ok(decoded)
+        decoded
+    }
+
+    /// Adds the documents of a window that are among the best, unless its bounds are too low.
+    fn look_at(&mut self, window: Window<'_>, best: &mut Best) -> Result<()> {
+        self.set_bounds(window.low, window.high);
+        let bound = self.tree.bound(&self.bounds);
+        if bound >= 0.0 && !best.is_too_low(bound) {
+            let bounds = std::mem::take(&mut self.bounds);
+            self.choose_drivers(&bounds, best);
+            self.visit(&bounds, window, best)?;
+            self.bounds = bounds;
+        }
+        Ok(())
+    }
+
+    /// Adds those of some documents that are among the best.
+    fn look_at_few(&mut self, mut documents: Vec<u32>, best: &mut Best) -> Result<()> {
+        best.slack = slack_of(self.tree.operations());
+        documents.sort_unstable();
+        self.candidates.select(self.leaves.len(), documents);
+        let bounds = std::mem::take(&mut self.most);
+        self.add_candidates(&bounds, best)?;
+        self.most = bounds;
+        Ok(())
     }
 
     /// The first and the last document of the next window from `low` on: where the first block of
@@ -349,11 +439,17 @@ impl<'a> Plan<'a> {
         let candidates = &mut self.candidates;
         match window.allowed {
             Some(allowed) if allowed.count < num_driven / FEW => {
-                candidates.select(self.leaves.len(), allowed, window);
+                candidates.select(self.leaves.len(), window.documents_of(allowed));
                 self.drivers.clear();
             }
             _ => candidates.collect(&self.drivers, &mut self.leaves, window, best)?,
         }
+        self.add_candidates(bounds, best)
+    }
+
+    /// Adds the candidates that are among the best; the scores of the drivers are known.
+    fn add_candidates(&mut self, bounds: &[f64], best: &mut Best) -> Result<()> {
+        let candidates = &mut self.candidates;
         let bound_of = |leaf: usize| bounds.get(leaf).copied().unwrap_or(0.0).max(0.0);
         let (leaves, drivers) = (&self.leaves, &self.drivers);
         let is_driver = |leaf: usize| drivers.iter().any(|(driver, _)| *driver == leaf);

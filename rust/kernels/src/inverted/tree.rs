@@ -30,6 +30,13 @@ impl Leaf<'_> {
     pub fn cost(&self) -> usize {
         self.cursor.cost()
     }
+
+    /// The documents with the greatest scores, in their order; none of a short list.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn heavy(&self) -> impl Iterator<Item = (u32, f32)> {
+        let (heavy, factor) = (self.cursor.heavy(), self.factor as f32);
+        heavy.map(move |(document, score)| (document, factor * score))
+    }
 }
 
 /// A query, or a part of it.
