@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,23 @@ class InvertedIndex(Index):
     Attributes:
         parameters: Its parameters.
         partitions: Its partitions.
-        analyzer: Its text analysis.
         columns: What searches derive from it and from others, by version: `TextColumn`s.
     """
 
     def __init__(self, parameters: InvertedParameters, partitions: Sequence[Partition]) -> None:
         self.parameters = parameters
         self.partitions = tuple(partitions)
-        self.analyzer = Analyzer(parameters)
         self.columns = Cache(_KEPT_COLUMNS)
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """Return its text analysis.
+
+        Raises:
+            MissingDependencyError: If it needs a package that is not installed.
+            InvalidInputError: If it needs a dictionary that this machine does not have.
+        """
+        return Analyzer(self.parameters)
 
     @property
     def size_bytes(self) -> int:

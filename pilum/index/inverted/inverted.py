@@ -12,13 +12,19 @@ Source: docs/format/indices.md, "INVERTED".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError, UnsupportedTypeError
+from pilum.errors import (
+    InvalidInputError,
+    MissingDependencyError,
+    UnsupportedFeatureError,
+    UnsupportedTypeError,
+)
 from pilum.index.base import IndexRows, IndexType, Moves, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.building import spill
@@ -115,10 +121,17 @@ INVERTED = _Inverted()
 
 
 def _opened(parameters: InvertedParameters, partitions: Sequence[Partition]) -> InvertedIndex:
+    """Return an index, if this machine can analyse its texts as it does.
+
+    A package that is not installed matters only to what analyses texts, which reports it.
+    """
+    index = InvertedIndex(parameters, partitions)
     try:
-        return InvertedIndex(parameters, partitions)
-    except InvalidInputError as error:  # this machine lacks a dictionary
+        with suppress(MissingDependencyError):
+            index.analyzer  # noqa: B018 - the index keeps it
+    except InvalidInputError as error:
         raise UnsupportedFeatureError(str(error)) from error
+    return index
 
 
 def _write(

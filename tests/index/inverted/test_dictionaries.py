@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 from index.inverted.test_tokens import per_document
 
+import pilum
 from pilum.errors import InvalidInputError, MissingDependencyError
 from pilum.index.inverted.dictionaries import JIEBA, segmenter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.tokens import Analyzer
+from pilum.query import MatchQuery
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_chinese.json").read_text("utf-8"))
 PARAMETERS = InvertedParameters.from_keywords({"base_tokenizer": JIEBA})
@@ -54,6 +56,23 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(MissingDependencyError, match="chinese"):
         Analyzer(PARAMETERS)
+
+
+def test_a_table_whose_index_needs_a_missing_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its rows are filtered and deleted without it; searches name it."""
+    pytest.importorskip("rjieba")
+    table = pilum.write_dataset({"s": ["长江", "大桥"]}, str(tmp_path / "t"))
+    table.create_scalar_index("s", "INVERTED", base_tokenizer=JIEBA)
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    segmenter.cache_clear()
+    other = pilum.dataset(str(tmp_path / "t"), session=pilum.Session())
+    assert other.to_table(filter="s = '长江' AND contains_tokens(s, '长江')").num_rows == 1
+    other.delete("s = '长江'")
+    assert other.count_rows() == 1
+    with pytest.raises(MissingDependencyError, match="chinese"):
+        other.to_table(full_text_query=MatchQuery("大桥", "s"))
 
 
 @pytest.mark.parametrize(
