@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
-from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFormatError
+from pilum.errors import InvalidInputError
 from pilum.namespace.directory import DirectoryNamespace
+from pilum.namespace.errors import as_error_of_namespaces
 from pilum.namespace.messages import (
     Message,
     error_message,
@@ -159,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             message = error_message(error)
         except Exception as error:
             _log.exception("%s %s", self.command, self.path)
-            message = error_message(_known(error))
+            message = error_message(as_error_of_namespaces(error))
         self._send(message)
 
     def _run(self, operation: Operation, request: Any, body: bytes) -> Any:
@@ -220,18 +221,3 @@ def _namespace(kind: Any, properties: dict[str, Any], session: Session | None) -
 def _no_route(verb: str, path: str) -> Message:
     error = api.UnsupportedOperationError(f"{verb} {path}: there is no such operation")
     return replace(error_message(error), status=404)
-
-
-def _known(error: Exception) -> Exception:
-    """Return the error of `lance_namespace` for another one."""
-    text = f"{type(error).__name__}: {error}"
-    kinds = {
-        InvalidInputError: api.InvalidInputError,
-        CommitConflictError: api.ConcurrentModificationError,
-        UnsupportedFormatError: api.UnsupportedOperationError,
-    }
-    found: Exception = next(
-        (known(text) for kind, known in kinds.items() if isinstance(error, kind)),
-        api.InternalError(text),
-    )
-    return found

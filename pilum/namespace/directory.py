@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
-import pyarrow as pa
-
 from pilum.dataset.lance_dataset import LanceDataset, write_dataset
 from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError
 from pilum.namespace.folders import SUFFIX, Folders, State
@@ -28,6 +26,8 @@ from pilum.namespace.ids import (
     within_root,
 )
 from pilum.namespace.manifest import NAMESPACE, TABLE, Entry, ManifestTable
+from pilum.namespace.rows import stream_of
+from pilum.namespace.tables import TableOperations
 from pilum.namespace.versions import VersionOperations, Versions
 from pilum.schema import schema_to_json
 from pilum.storage.open import open_store
@@ -58,7 +58,7 @@ class _Found:
     entry: Entry | None
 
 
-class DirectoryNamespace(VersionOperations):
+class DirectoryNamespace(TableOperations, VersionOperations):
     """The tables in a folder, local or in an object store.
 
     Errors are those of `lance_namespace`. Operations that are not defined here raise its
@@ -254,7 +254,7 @@ class DirectoryNamespace(VersionOperations):
 
         The mode is "create" (the default), "exist_ok" or "overwrite".
         """
-        mode, reader = _mode(request, ("create", "existok", "overwrite")), _stream(request_data)
+        mode, reader = _mode(request, ("create", "existok", "overwrite")), stream_of(request_data)
         names = id_of(request)
         folder, is_new = self._written_folder(names, mode)
         location = self._folders.location(folder)
@@ -317,6 +317,11 @@ class DirectoryNamespace(VersionOperations):
         self._folders.drop(found.folder)
         location = self._folders.location(found.folder)
         return api.DropTableResponse(id=request.id, location=location)
+
+    def _table(self, request: Any, version: int | None = None) -> LanceDataset:
+        folder = self._found(id_of(request)).folder
+        branch = getattr(request, "branch", None)
+        return self._folders.open(folder, version if branch is None else (branch, version))
 
     def _versions(self, request: Any) -> Versions:
         location = self._folders.location(self._found(id_of(request)).folder)
@@ -474,10 +479,3 @@ def _mode(request: Any, known: tuple[str, ...]) -> str:
             f"{request.mode!r}"
         )
     return mode
-
-
-def _stream(data: bytes) -> pa.RecordBatchReader:
-    try:
-        return pa.ipc.open_stream(data)
-    except pa.ArrowInvalid as error:
-        raise api.InvalidInputError(f"request_data: no Arrow IPC stream: {error}") from error

@@ -22,7 +22,7 @@ namespace_package()
 
 from lance_namespace_urllib3_client import models  # noqa: E402  # after the check, with which it comes
 
-__all__ = ["OPERATIONS", "Body", "Operation"]
+__all__ = ["OPERATIONS", "Body", "Operation", "model"]
 
 
 class Body(Enum):
@@ -65,12 +65,12 @@ class Operation:
     @property
     def request(self) -> Any:
         """The class of its requests."""
-        return _model(_REQUESTS.get(self.name, _camel(self.name)) + "Request")
+        return model(_REQUESTS.get(self.name, _camel(self.name)) + "Request")
 
     @property
     def response(self) -> Any:
         """The class of its responses."""
-        return _model(_RESPONSES.get(self.name, _camel(self.name)) + "Response")
+        return model(_RESPONSES.get(self.name, _camel(self.name)) + "Response")
 
 
 _REQUESTS: Final = {
@@ -174,5 +174,6 @@ def _camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _model(name: str) -> Any:
+def model(name: str) -> Any:
+    """Return a model of the client that is generated from the specification, by its name."""
     return getattr(models, name)

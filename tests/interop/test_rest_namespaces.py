@@ -74,3 +74,41 @@ def test_versions_that_the_server_manages(
         assert found.retrieve_ops_metrics()["create_table_version"] == 5
         listed = found.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
         assert [version.version for version in listed] == [1, 2, 3]
+
+
+ANSWERS: list[tuple[str, dict[str, Any], bool]] = [
+    ("count_table_rows", {"predicate": "x > 1"}, False),
+    ("insert_into_table", {}, True),
+    ("merge_insert_into_table", {"on": ["x"], "when_matched_update_all": True}, True),
+    ("update_table", {"updates": [["x", "x + 10"]], "predicate": "x = 2"}, False),
+    ("delete_from_table", {"predicate": "x = 12"}, False),
+    ("create_table_tag", {"tag": "a", "version": 1}, False),
+    ("get_table_tag_version", {"tag": "a"}, False),
+    ("create_table_branch", {"name": "dev"}, False),
+    ("update_table_schema_metadata", {"metadata": {"k": "v"}}, False),
+    ("query_table", {"k": 9, "vector": {}}, False),
+]
+
+
+def test_both_servers_give_the_same_answers(tmp_path: Path) -> None:
+    operations: Any = pytest.importorskip("pilum.namespace.operations")
+    models = {operation.name: operation.request for operation in operations.OPERATIONS}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ROWS.schema) as writer:
+        writer.write_table(ROWS)
+    data = bytes(sink.getvalue())
+    answers: list[Any] = []
+    for number, (server, client) in enumerate([(ours, theirs), (theirs, ours), (theirs, theirs)]):
+        root = tmp_path / str(number)
+        lance.write_dataset(pa.table({"x": [1, 2, 3]}), str(root / "t.lance"))
+        with server.RestAdapter("dir", {"root": str(root)}, port=0) as adapter:
+            found = client.RestNamespace(uri=f"http://127.0.0.1:{adapter.port}")
+            answers.append([])
+            for name, fields, has_data in ANSWERS:
+                request = models[name].from_dict({"id": ["t"], **fields})
+                answer = getattr(found, name)(request, *([data] if has_data else []))
+                fields_of = answer.model_dump(exclude={"context", "transaction_id"})
+                if name == "query_table":
+                    fields_of = pa.ipc.open_file(answer.data).read_all().to_pydict()
+                answers[-1].append((name, fields_of))
+    assert answers[0] == answers[1] == answers[2]
