@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.container.reader import Column
-from pilum.storage.base import Ranges, Source
+from pilum.storage.base import Fetched, Ranges, Source
 
 __all__ = ["PlainRows"]
 
@@ -82,16 +82,22 @@ class PlainRows:
         Raises:
             CorruptFileError: If the file is damaged.
         """
-        width = self._width
-        if len(offsets) == 1:
-            one = self._source.read(Ranges(offsets, np.array([width], np.int64)))
-            first = int(one.starts[0])
-            return one.data[first : first + width].reshape(1, width)
+        source, ranges = self.request(offsets)
+        return self.values(source.read(ranges))
+
+    def request(self, offsets: NDArray[np.int64]) -> tuple[Source, Ranges]:
+        """Return what to read for rows that begin at some offsets."""
         sizes = np.empty_like(offsets)
-        sizes.fill(width)
-        fetched = self._source.read(Ranges(offsets, sizes))
-        data = fetched.data
+        sizes.fill(self._width)
+        return self._source, Ranges(offsets, sizes)
+
+    def values(self, fetched: Fetched) -> NDArray[np.uint8]:
+        """Return the rows that were read, as `fetch`."""
+        data, starts, width = fetched.data, fetched.starts, self._width
+        if len(starts) == 1:
+            first = int(starts[0])
+            return data[first : first + width].reshape(1, width)
         # One window of the width at each byte; no bytes are copied but those of the rows.
         windows = np.ndarray((len(data) - width + 1, width), np.uint8, data, 0, (1, 1))
-        found: NDArray[np.uint8] = windows[fetched.starts]
+        found: NDArray[np.uint8] = windows[starts]
         return found

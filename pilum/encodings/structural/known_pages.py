@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.encodings.base import Decoded, Layer, PageRead
 from pilum.encodings.structural.mini_block import MiniBlockLayout, look_up
-from pilum.storage.base import Ranges, Source
+from pilum.storage.base import Fetched, Ranges, Source, read_together
 
 __all__ = ["KnownPage", "known_page", "read_known"]
 
@@ -53,21 +53,25 @@ def known_page(page: PageRead) -> KnownPage | None:
 
 
 def read_known(
-    pages: Sequence[tuple[KnownPage, NDArray[np.int64]]], groups: Sequence[Sequence[int]]
-) -> list[Decoded]:
-    """Read rows of pages of local files.
+    pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
+    groups: Sequence[Sequence[int]],
+    others: Sequence[tuple[Source, Ranges]] = (),
+) -> tuple[list[Decoded], list[Fetched]]:
+    """Read rows of pages of local files, and other ranges, with one read of each file.
 
     Args:
-        pages: Pages with the ranges of rows to read, int64, shape (n, 2); those of one file are
-            adjacent.
+        pages: Pages with the ranges of rows to read, int64, shape (n, 2).
         groups: The places of the pages whose rows become one array each; they have one form.
+        others: Ranges of files.
 
     Returns:
-        The rows of each group.
+        The rows of each group, and the bytes of the other ranges.
 
     Raises:
         CorruptFileError: If a page is damaged.
     """
+    if not pages:
+        return [], read_together(others)
     lookups = [page.first.lookup.get() for page, _ in pages if page.first.lookup is not None]
     if None in lookups:
         lookups = look_up([page.first for page, _ in pages])
@@ -77,32 +81,44 @@ def read_known(
         wanted.append((*page.place, lookup.chunks, bounds, None, None))
         dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)
-    data, starts = _fetch(reads, [page.source for page, _ in pages])
+    requests = _requests(reads, [page.source for page, _ in pages])
+    fetched = read_together([*requests, *others])
+    data, starts = _one_buffer(fetched[: len(requests)])
     decoded = []
     for group, found in zip(groups, reads.decode(data, starts, groups), strict=True):
         (buffers, count, layers), first = found, group[0]
         made = [*map(Layer._make, layers)]
         values = pages[first][0].layout.values
         decoded.append(Decoded(values, buffers, count, made, dictionaries[first]))
-    return decoded
+    return decoded, fetched[len(requests) :]
 
 
-def _fetch(
-    reads: kernels.PageReads, sources: Sequence[Source]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of all chunks, and where each begins."""
+def _requests(reads: kernels.PageReads, sources: Sequence[Source]) -> list[tuple[Source, Ranges]]:
+    """Return the ranges of all chunks, those of adjacent pages of one file together."""
     offsets, sizes = reads.ranges()
-    ends = reads.ends
-    if all(source is sources[0] for source in sources):
-        fetched = sources[0].read(Ranges(offsets, sizes))
-        return fetched.data, fetched.starts
-    data, starts, first, end = [], [], 0, 0
+    first_source = sources[0]
+    if all(source is first_source for source in sources):
+        return [(first_source, Ranges(offsets, sizes))]
+    requests, ends, first = [], reads.ends, 0
     for _, run in groupby(range(len(sources)), lambda place: id(sources[place])):
         places = list(run)
         last = ends[places[-1]]
-        fetched = sources[places[0]].read(Ranges(offsets[first:last], sizes[first:last]))
-        data.append(fetched.data)
-        starts.append(fetched.starts + end)
-        end += len(fetched.data)
+        requests.append((sources[places[0]], Ranges(offsets[first:last], sizes[first:last])))
         first = last
+    return requests
+
+
+def _one_buffer(fetched: Sequence[Fetched]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of all reads as one buffer, and where each range begins in it."""
+    if len(fetched) == 1:
+        return fetched[0].data, fetched[0].starts
+    begins: dict[int, int] = {}
+    data: list[NDArray[np.uint8]] = []
+    end = 0
+    for one in fetched:
+        if id(one.data) not in begins:
+            begins[id(one.data)] = end
+            data.append(one.data)
+            end += len(one.data)
+    starts = [one.starts + begins[id(one.data)] for one in fetched]
     return np.concatenate(data), np.concatenate(starts)

@@ -26,6 +26,7 @@ from pilum.container.segments import FieldReader
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.rows import Addresses, RowRanges
+from pilum.storage.base import Fetched
 from pilum.table.read.columns import MetaColumns, ReadColumns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
@@ -171,9 +172,9 @@ class _PlainRun(NamedTuple):
     rows: PlainRows
     offsets: NDArray[np.int64]
 
-    def read(self, kind: pa.DataType) -> pa.Array:
-        """Read the rows, which have values of a type."""
-        values = pa.py_buffer(self.rows.fetch(self.offsets))
+    def read(self, kind: pa.DataType, fetched: Fetched) -> pa.Array:
+        """Return the rows, which have values of a type, from their bytes."""
+        values = pa.py_buffer(self.rows.values(fetched))
         return pa.Array.from_buffers(kind, len(self.offsets), [None, values], 0)
 
 
@@ -206,15 +207,16 @@ def _arrays(
 ) -> list[pa.Array]:
     """Return the columns that are in files."""
     groups = [run.places for own in runs for run in own if isinstance(run, _Run)]
-    found = read_known(pages, groups) if pages else []
-    decoded = iter(found)
+    plain = [run.rows.request(run.offsets) for own in runs for run in own if type(run) is _PlainRun]
+    known, others = read_known(pages, groups, plain)
+    decoded, fetched = iter(known), iter(others)
     arrays = []
     stored = [column for column in wanted.columns if column.field is not None]
     for column, field, own in zip(stored, wanted.fields, runs, strict=True):
         pieces = [
             assemble_leaf(field, next(decoded), run.num_rows)
             if isinstance(run, _Run)
-            else run.read(field.arrow_type)
+            else run.read(field.arrow_type, next(fetched))
             for run in own
         ]
         arrays.append(column.pick(join_arrays(pieces, f"column {column.name!r}")))

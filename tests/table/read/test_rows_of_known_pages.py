@@ -17,7 +17,7 @@ from pilum.table.read.few_rows import FEW_ROWS, few_rows
 from pilum.table.read.take import _columns, take_addresses
 
 SIZE = 60_000
-COLUMNS = ["id", "small", "text", "flag", "when", "list", "word", "half", "few"]
+COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
 
 
 def rows() -> pa.Table:
@@ -29,12 +29,14 @@ def rows() -> pa.Table:
             "id": random.permutation(SIZE),
             "small": pa.array(random.integers(0, 100, SIZE).astype(np.int16), mask=holes),
             "text": [f"{'long ' * (row % 5)}text {row * 7919 % SIZE}" for row in range(SIZE)],
+            "noise": random.random(SIZE),
             "flag": pa.array(random.random(SIZE) < 0.5, mask=holes),
             "when": pa.array(random.integers(0, 2**40, SIZE), pa.timestamp("us")),
             "list": [[row, row + 1] for row in range(SIZE)],
             "word": [f"word {row % 7}" for row in range(SIZE)],
             "half": random.random(SIZE).astype(np.float16),
             "few": pa.array(random.choice(random.integers(0, 2**60, 300), SIZE), mask=holes),
+            "float": random.random(SIZE).astype(np.float32),
         }
     )
 
@@ -49,8 +51,8 @@ def table() -> pa.Table:
 def dataset(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
     """Return three fragments; the second part of the columns is in files of their own."""
     path = str(tmp_path_factory.mktemp("known") / "t")
-    made = pilum.write_dataset(table.select(COLUMNS[:4]), path, max_rows_per_file=SIZE // 3)
-    more = iter(table.select(COLUMNS[4:]).to_batches(max_chunksize=SIZE // 3))
+    made = pilum.write_dataset(table.select(COLUMNS[:5]), path, max_rows_per_file=SIZE // 3)
+    more = iter(table.select(COLUMNS[5:]).to_batches(max_chunksize=SIZE // 3))
     made.add_columns(lambda batch: next(more), read_columns=["id"], batch_size=SIZE // 3)
     found = pilum.dataset(path, session=pilum.Session())
     found.take(list(range(0, SIZE, 999)))  # so that the chunks of pages are known
