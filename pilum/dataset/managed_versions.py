@@ -12,7 +12,7 @@ Source: the specification of table versions in lance-namespace.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -20,7 +20,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
 
-from pilum.errors import CommitError, CorruptFileError, MissingDependencyError
+from pilum.errors import (
+    CommitError,
+    CorruptFileError,
+    MissingDependencyError,
+    UnsupportedFeatureError,
+)
 from pilum.storage.base import Store, write_object
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, final_name
 
@@ -131,6 +136,22 @@ class ManagedVersions:
             raise OSError(self._text(store, error)) from error
         return _name_of(store, _get(answer, "version")).path
 
+    def forget(self, store: Store, versions: Sequence[int]) -> None:
+        """Have the namespace remove versions from its list.
+
+        Raises:
+            UnsupportedFeatureError: If the namespace cannot do that.
+            OSError: If it failed.
+        """
+        package = namespace_package()
+        ranges = [{"start_version": first, "end_version": end} for first, end in _runs(versions)]
+        try:
+            self._request("batch_delete_table_versions", store, ranges=ranges)
+        except package.UnsupportedOperationError as error:
+            raise UnsupportedFeatureError(self._text(store, error)) from error
+        except package.LanceNamespaceError as error:
+            raise OSError(self._text(store, error)) from error
+
     def _list(self, store: Store, **fields: Any) -> Any:
         package = namespace_package()
         try:
@@ -187,3 +208,13 @@ def _name_of(store: Store, version: Any) -> ManifestName:
             f"the namespace has the manifest {path!r} for version {number!r}", store.uri
         )
     return ManifestName(final.version, f"{VERSIONS_FOLDER}/{name}", final.scheme)
+
+
+def _runs(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of ascending numbers: the first, and the one after the last."""
+    first = None
+    for number, following in zip(versions, [*versions[1:], None], strict=True):
+        first = number if first is None else first
+        if following != number + 1:
+            yield first, number + 1
+            first = None

@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pilum.errors import (
     CommitStatusUnknownError,
     CorruptFileError,
     InvalidInputError,
+    UnsupportedFeatureError,
 )
 
 api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
@@ -34,6 +36,7 @@ class Catalog(api.LanceNamespace):  # type: ignore[misc]  # it has no types
         self.before: Callable[[], None] = lambda: None
         self.page_size: int | None = None
         self.lock = threading.Lock()
+        self.deletes = True
 
     def namespace_id(self) -> str:
         return f"Catalog({self.root})"
@@ -60,6 +63,14 @@ class Catalog(api.LanceNamespace):  # type: ignore[misc]  # it has no types
         limit = request.limit or self.page_size or len(found)
         token = str(int(request.page_token or 0) + limit) if len(found) > limit else None
         return api.ListTableVersionsResponse(versions=found[:limit], page_token=token)
+
+    def batch_delete_table_versions(self, request: Any) -> Any:
+        if not self.deletes:
+            raise api.UnsupportedOperationError("it deletes nothing")
+        for one in request.ranges:
+            for number in range(one["start_version"], one["end_version"]):
+                del self.versions[request.branch, number]
+        return api.BatchDeleteTableVersionsResponse()
 
     def describe_table_version(self, request: Any) -> Any:
         if (request.branch, request.version) not in self.versions:
@@ -221,3 +232,37 @@ def test_fragments_are_committed_through_the_namespace(
         )
     with pytest.raises(InvalidInputError, match="table_id is None"):
         pilum.LanceDataset.commit(table.uri, append, read_version=1, namespace_client=catalog)
+
+
+def test_a_cleanup_removes_versions_from_the_namespace(
+    catalog: Catalog, where: dict[str, Any]
+) -> None:
+    table = pilum.write_dataset(ROWS, **where)
+    for _ in range(4):
+        table.insert(ROWS)
+    table.tags.create("kept", 3)
+    keep: dict[str, Any] = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}
+    catalog.deletes = False
+    with pytest.raises(UnsupportedFeatureError, match="deletes nothing"):
+        table.cleanup_old_versions(**keep)
+    assert pilum.dataset(version=1, **where).count_rows() == 2
+    catalog.deletes = True
+    assert table.cleanup_old_versions(**keep).old_versions == 3
+    assert list(catalog.versions) == [(None, 3), (None, 5)]
+    assert [version["version"] for version in table.versions()] == [3, 5]
+    assert pilum.dataset(version=3, **where).count_rows() == 6
+    names = {path.name for path in (catalog.root / "t" / "_versions").glob("*.manifest-*")}
+    assert names == {Path(path).name for path in catalog.versions.values()}
+
+
+def test_a_cleanup_of_a_folder_that_manages_versions(tmp_path: Path) -> None:
+    properties: dict[str, Any] = {"root": str(tmp_path), "table_version_tracking_enabled": "true"}
+    where: dict[str, Any] = {
+        "namespace_client": pilum.namespace.DirectoryNamespace(**properties),
+        "table_id": ["t"],
+    }
+    table = pilum.write_dataset(ROWS, **where)
+    table.insert(ROWS, mode="overwrite")
+    found = table.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    assert (found.old_versions, pilum.dataset(**where).count_rows()) == (1, 2)
+    assert len(list(Path(table.uri).glob("data/*.lance"))) == 1

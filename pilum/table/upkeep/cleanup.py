@@ -42,6 +42,7 @@ from pilum.table.upkeep.owned_files import (
 )
 from pilum.table.versions.commit_handler import (
     ConditionalPut,
+    forget_versions,
     handler_of,
     latest_manifest,
     list_manifests,
@@ -252,6 +253,7 @@ def run_cleanup(
     with _Remover(store, per_second, concurrency or _CONCURRENCY, on_file) as remover:
         for start in range(0, len(plan.versions), _CHUNK):
             chunk = plan.versions[start : start + _CHUNK]
+            forget_versions(store, [version.version for version in chunk])
             gone = set(remover.remove([version.manifest for version in chunk]))
             needed = _needed_by_new_versions(store, plan)
             remover.remove(

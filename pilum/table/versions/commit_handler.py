@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import parse_qsl, unquote
 
 from pilum.errors import (
@@ -51,8 +51,10 @@ __all__ = [
     "CommitHandler",
     "CommitLock",
     "ConditionalPut",
+    "ListingHandler",
     "LockedPut",
     "TableStore",
+    "forget_versions",
     "handler_named",
     "handler_of",
     "latest_manifest",
@@ -102,6 +104,19 @@ class CommitHandler(Protocol):
 
         Returns:
             Path of the manifest, if the version is decided by something other than its final name.
+        """
+
+
+@runtime_checkable
+class ListingHandler(Protocol):
+    """A commit handler with a list of versions that files do not change."""
+
+    def forget(self, store: Store, versions: Sequence[int]) -> None:
+        """Remove versions, in ascending order, from the list, before their files are deleted.
+
+        Raises:
+            UnsupportedFeatureError: If that is not possible.
+            OSError: If it failed.
         """
 
 
@@ -220,6 +235,13 @@ def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
 def latest_manifest(store: Store) -> ManifestName | None:
     """Return the manifest of the newest version, None if there is no table."""
     return handler_of(store).latest(store)
+
+
+def forget_versions(store: Store, versions: Sequence[int]) -> None:
+    """Remove versions from the list of the commit handler, if it has one; as `ListingHandler`."""
+    handler = handler_of(store)
+    if versions and isinstance(handler, ListingHandler):
+        handler.forget(store, versions)
 
 
 def open_line(store: Store, uri: str) -> Store:
