@@ -110,7 +110,7 @@ def texts(text: str, path: str) -> list[str]:
         CorruptFileError: If it is not one.
     """
     found = _parsed(text, path)
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    if not isinstance(found, list) or not set(map(type, found)) <= {str}:
         raise CorruptFileError(f"expected a JSON array of texts, found {text[:80]!r}", path)
     return found
 
