@@ -22,11 +22,13 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
     """Returns a table of two fragments, with keys, keys of four rows each, and names."""
     key = pa.array(KEYS, mask=KEYS % 50 == 7)
     table = pa.table({"key": key, "four": KEYS // 4, "name": [f"row {one}" for one in KEYS]})
+    table = table.append_column("few", pa.array(KEYS // 50, mask=KEYS % 49 == 7))
     found = pilum.write_dataset(
         table, str(tmp_path_factory.mktemp("quick") / "t"), max_rows_per_file=NUM_ROWS // 2
     )
     found.create_scalar_index("key", "BTREE")
     found.create_scalar_index("four", "BTREE")
+    found.create_scalar_index("few", "BITMAP")
     return found
 
 
@@ -40,7 +42,7 @@ def _agree(dataset: pilum.LanceDataset, column: str, values: list[int], **scan: 
         assert dataset.count_rows(filter) == every.count_rows(), filter
 
 
-@pytest.mark.parametrize("column", ["key", "four"])
+@pytest.mark.parametrize("column", ["key", "four", "few"])
 @pytest.mark.parametrize(
     "scan",
     [
@@ -53,7 +55,7 @@ def _agree(dataset: pilum.LanceDataset, column: str, values: list[int], **scan: 
     ],
 )
 def test_values_are_found(dataset: pilum.LanceDataset, column: str, scan: dict[str, Any]) -> None:
-    _agree(dataset, column, [7, -3, 57, 1999, 2000, -1001, 10**17, 0], **scan)
+    _agree(dataset, column, [7, -3, 39, 57, 1999, 2000, -1001, 10**17, 0], **scan)
 
 
 def test_few_calls_find_a_value(dataset: pilum.LanceDataset) -> None:
@@ -77,7 +79,7 @@ def test_other_fragments_are_not_left_out(dataset: pilum.LanceDataset, tmp_path:
     _agree(changed, "key", values, columns=["name"])
     changed.delete("key IN (4, 60)")
     _agree(changed, "key", values, columns=["name"])
-    changed.insert(pa.table({"key": [5, 60], "four": [1, 2], "name": ["a", "b"]}))
+    changed.insert(pa.table({"key": [5, 60], "four": [1, 2], "name": ["a", "b"], "few": [3, 4]}))
     _agree(changed, "key", values, columns=["name"])
     assert changed.count_rows("key = 5") == 2
     changed.optimize.optimize_indices(num_indices_to_merge=0)  # a second segment

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_known
 from pilum.errors import CorruptFileError
+from pilum.format.rows import BATCH_ROWS, Addresses
 from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -56,6 +57,14 @@ class BitmapIndex(Index):
         if isinstance(query, IsNull):
             return Answer(rows)
         return Answer(rows, lambda: self.sets.union(self.sets.null_place()))
+
+    def rows_with(self, value: int) -> Addresses | None:
+        """Return the rows with one integer, if they are at most a batch; see `Index.rows_with`."""
+        places = self.sets.place_of_integer(value)
+        if places is None or self.sets.estimate(places) > BATCH_ROWS:
+            return None
+        rows = self.sets.union(places)
+        return rows.listed if rows.num_listed <= BATCH_ROWS else None
 
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""

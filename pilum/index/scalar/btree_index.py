@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.cache import Cache
@@ -28,6 +27,7 @@ from pilum.index.scalar.keys import (
     are_ascending,
     differences,
     has_prefixes,
+    integer_key,
     joined_keys,
     keys_at,
     keys_of,
@@ -150,10 +150,9 @@ class BTreeIndex(Index):
 
     def rows_with(self, value: int) -> Addresses | None:
         """Return the rows with one integer, if it is in one page; see `Index.rows_with`."""
-        limits = self._integers
-        if limits is None or not limits.min <= value <= limits.max:
+        key, lookup = integer_key(value, self.type), self._lookup
+        if key is None:
             return None
-        key, lookup = limits.dtype.type(value), self._lookup
         first, stop = int(lookup.place_of_max(key, "left")), int(lookup.place_of_min(key, "right"))
         if stop <= first:
             return _NO_REFERENCES
@@ -161,11 +160,6 @@ class BTreeIndex(Index):
             return None
         [page] = self._load(lookup.pages[first:stop])
         return page.between(key, key, "left", "right")
-
-    @cached_property
-    def _integers(self) -> np.iinfo[Any] | None:
-        """The limits of the values; None if they are not integers."""
-        return np.iinfo(self.type.to_pandas_dtype()) if pt.is_integer(self.type) else None
 
     def pairs(self, values: pa.Array) -> tuple[NDArray[np.int64], Addresses] | None:
         """Return the pairs of a value and a row with this value; floats are equal by their bits."""

@@ -34,6 +34,7 @@ from pilum.index.scalar.keys import (
     TextKeys,
     are_ascending,
     differences,
+    integer_key,
     keys_of,
     range_of,
     require_indexable,
@@ -138,6 +139,14 @@ class KeyedSets:
             found = found[found >= 0]
             known = self._sought = values, found if len(found) < 2 else np.unique(found)
         return known[1]
+
+    def place_of_integer(self, value: int) -> _Places | None:
+        """Return the place of the set of an integer; None if the keys cannot have it."""
+        key = integer_key(value, self.type)
+        if key is None:
+            return None
+        keys = self._keys
+        return self._places[keys.searchsorted(key, "left") : keys.searchsorted(key, "right")]
 
     def places_between(self, query: Between | StartsWith) -> _Places:
         """Return the places of the sets of a range of values."""

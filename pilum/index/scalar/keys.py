@@ -38,6 +38,7 @@ __all__ = [
     "are_ascending",
     "differences",
     "has_prefixes",
+    "integer_key",
     "joined_keys",
     "key_of",
     "keys_at",
@@ -169,6 +170,15 @@ def keys_of(values: pa.Array) -> Keys:
     if pt.is_fixed_size_binary(kind):
         return _items(values, kind.byte_width).view(f"S{kind.byte_width}")
     return _numbers(values, kind.bit_width)
+
+
+def integer_key(value: int, kind: pa.DataType) -> Any:
+    """Return the key of an integer; None if a type does not have it, or has other values."""
+    form = _INTEGERS.get(kind.id)
+    if form is None:
+        return None
+    limits = np.iinfo(form)
+    return form.type(value) if limits.min <= value <= limits.max else None
 
 
 def numbers_of(keys: Keys) -> NDArray[np.uint64] | None:

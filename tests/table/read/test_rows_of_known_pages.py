@@ -24,7 +24,7 @@ def rows() -> pa.Table:
     """Return columns of several types, some with nulls, some in no form for this way."""
     random = np.random.default_rng(3)
     holes = random.random(SIZE) < 0.2
-    return pa.table(
+    table = pa.table(
         {
             "id": random.permutation(SIZE),
             "small": pa.array(random.integers(0, 100, SIZE).astype(np.int16), mask=holes),
@@ -39,6 +39,12 @@ def rows() -> pa.Table:
             "float": random.random(SIZE).astype(np.float32),
         }
     )
+    full_zip = {"lance-encoding:structural-encoding": "fullzip"}  # which stores values as they are
+    fields = [
+        field.with_metadata(full_zip if field.name in ("noise", "float") else {})
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 @pytest.fixture(scope="module")
