@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -34,14 +35,15 @@ _log = logging.getLogger(__name__)
 _DEFAULT_PORT: Final = 2333
 _IDLE_SECONDS: Final = 60
 _PIECE_BYTES: Final = 1 << 20
+_INTERNAL_ERROR: Final = 500
 _BEARER: Final = "Bearer "
 
 
 class RestAdapter:
     """A server with the REST protocol, in threads of this process.
 
-    It has neither encryption nor users: each request that reaches it is run. Other machines should
-    reach it only through a proxy that has both.
+    It has neither encryption nor users: each request that reaches it is run, except those of web
+    pages. Other machines should reach it only through a proxy that has both.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class RestAdapter:
         self._namespace = _namespace(
             namespace_client_impl, dict(namespace_client_properties or {}), session
         )
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -95,12 +97,12 @@ class RestAdapter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to accept requests. Requests that run are answered."""
+        """Accept no more requests, and wait until those that run are answered."""
         server, thread, self._server, self._thread = self._server, self._thread, None, None
         if server is not None and thread is not None:
             server.shutdown()
             thread.join()
-            server.server_close()
+            server.finish()
 
     def __enter__(self) -> Self:
         self.start()
@@ -119,19 +121,48 @@ class RestAdapter:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for requests that run
+    """Waits for the requests that run when it finishes, but not for clients that are silent."""
+
+    daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
+        self._changed = threading.Condition()
+        self._num_running = 0
+        self._is_open = True
         super().__init__(address, handler)
+
+    @contextmanager
+    def request_runs(self) -> Iterator[None]:
+        with self._changed:
+            if not self._is_open:
+                raise ConnectionAbortedError("the server was stopped")
+            self._num_running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._num_running -= 1
+                self._changed.notify_all()
+
+    def finish(self) -> None:
+        with self._changed:
+            self._is_open = False
+            self._changed.wait_for(lambda: self._num_running == 0)
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report connections that broke, of which the base class writes to the standard error."""
+        _log.debug("connection of %s broke", client_address, exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request on each connection."""
 
     namespace: Any
+    server: _Server
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_SECONDS
 
@@ -145,23 +176,32 @@ class _Handler(BaseHTTPRequestHandler):
         _log.debug(f"%s {format}", self.address_string(), *args)
 
     def _answer(self) -> None:
-        address = urlsplit(self.path)
-        found = route(self.command, address.path)
+        self.close_connection = True
+        body, error = b"", None
         try:
             body = self._body()
+        except api.LanceNamespaceError as found:
+            error = found
+        with self.server.request_runs():
+            self._send(self._message(body) if error is None else error_message(error))
+
+    def _message(self, body: bytes) -> Message:
+        try:
+            address = urlsplit(self.path)
+            found = route(self.command, address.path)
             if found is None:
-                message = _no_route(self.command, address.path)
-            else:
-                operation, parts = found
-                query = parse_qs(address.query, keep_blank_values=True)
-                request = read_request(operation, parts, query, body, self._identity())
-                message = response_message(operation, self._run(operation, request, body))
-        except api.LanceNamespaceError as error:
-            message = error_message(error)
+                return _no_route(self.command, address.path)
+            if self.headers.get("Origin"):
+                return error_message(api.PermissionDeniedError("web pages are not answered"))
+            operation, parts = found
+            query = parse_qs(address.query, keep_blank_values=True)
+            request = read_request(operation, parts, query, body, self._identity())
+            return response_message(operation, self._run(operation, request, body))
         except Exception as error:
-            _log.exception("%s %s", self.command, self.path)
             message = error_message(as_error_of_namespaces(error))
-        self._send(message)
+            if message.status == _INTERNAL_ERROR:
+                _log.exception("%s %s", self.command, self.path)
+            return message
 
     def _run(self, operation: Operation, request: Any, body: bytes) -> Any:
         method = getattr(self.namespace, operation.name)
@@ -192,7 +232,6 @@ class _Handler(BaseHTTPRequestHandler):
         return {name: value for name, value in given.items() if value}
 
     def _send(self, message: Message) -> None:
-        self.close_connection = True
         self.send_response(message.status)
         if message.content_type:
             self.send_header("Content-Type", message.content_type)

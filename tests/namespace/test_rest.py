@@ -6,8 +6,10 @@ import http.client
 import importlib
 import inspect
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,6 +246,41 @@ def test_requests_that_are_no_requests_are_refused(adapter: RestAdapter) -> None
     for path in ("/v1/table/t/nothing", "/v2/table", "/", "/v1/table/t/exists/more"):
         assert send(path) == (404, 0)
     assert send("/v1/table/..%2F..%2Fetc/exists") == (400, 13)
+    assert send("//[/v1/table/t/exists")[0] in {400, 404}
+    assert send("/v1/table/t/drop", Origin="https://page.example") == (403, 15)
+
+
+def test_stopping_waits_for_requests_that_run_and_not_for_silent_clients(tmp_path: Path) -> None:
+    root = pilum.namespace.DirectoryNamespace(root=str(tmp_path))
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow(api.LanceNamespace):  # type: ignore[misc]  # it has no types
+        def namespace_id(self) -> str:
+            return "Slow"
+
+        def list_tables(self, request: Any) -> Any:
+            begun.set()
+            may_end.wait()
+            return root.list_tables(request)
+
+    adapter = RestAdapter(Slow(), port=0)
+    adapter.start()
+    client: Any = RestNamespace(uri=f"http://127.0.0.1:{adapter.port}")
+    answers: list[Any] = []
+    request = api.ListTablesRequest(id=[])
+    asking = threading.Thread(target=lambda: answers.append(client.list_tables(request)))
+    with socket.create_connection(("127.0.0.1", adapter.port)) as silent:
+        asking.start()
+        begun.wait()
+        stopping = threading.Thread(target=adapter.stop)
+        stopping.start()
+        may_end.set()
+        stopping.join()
+        asking.join()
+        silent.sendall(b"GET /v1/table HTTP/1.1\r\n\r\n")
+        with suppress(ConnectionError):
+            assert silent.recv(100) == b""
+    assert answers[0].tables == []
 
 
 def test_answers_that_are_no_answers_are_reported(client: Any, monkeypatch: Any) -> None:
