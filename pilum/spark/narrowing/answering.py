@@ -46,6 +46,13 @@ _PLAIN = (
     exp.Sub,
 )
 
+_OPPOSITE: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+}
+
 
 @dataclass(frozen=True)
 class _Result:
@@ -107,7 +114,7 @@ def _planned(
 
     def part(node: Any, keys: Sequence[str]) -> Call | str | None:
         if isinstance(node, exp.AggFunc):
-            return call_of(node, decision.columns, resolve)
+            return call_of(_count_if(node) or node, decision.columns, resolve)
         name = column(node)
         return name if name in keys else None
 
@@ -131,6 +138,36 @@ def _planned(
     results = [result(text, names) for text in grouping.results]
     known = [one for one in results if one is not None]
     return (names, known) if known and len(known) == len(results) else None
+
+
+def _count_if(node: Any) -> exp.CountIf | None:
+    """Return `count_if(x)`, which Spark's optimiser writes as `count(IF(NOT x, NULL, x))`."""
+    value = _bare(node.this) if isinstance(node, exp.Count) and node.this else None
+    if not isinstance(value, exp.If) or value.args.get("false") is None:
+        return None
+    test, nothing, found = (value.args[name] for name in ("this", "true", "false"))
+    nothing = nothing.this if isinstance(nothing, exp.Cast) else nothing
+    is_counted = isinstance(nothing, exp.Null) and test in _negations(found)
+    return exp.CountIf(this=found) if is_counted else None
+
+
+def _bare(node: Any) -> Any:
+    """Return a copy of an expression without parentheses; its tree has their meaning."""
+    found = node.unnest().copy()
+    for paren in list(found.find_all(exp.Paren)):
+        paren.replace(paren.this)
+    return found
+
+
+def _negations(node: Any) -> list[Any]:
+    """Return the forms in which Spark writes the negation of a condition."""
+    found: list[Any] = [exp.Not(this=node.copy())]
+    if isinstance(node, exp.Not):
+        found.append(node.this)
+    if type(node) in _OPPOSITE:
+        left, right = node.left.copy(), node.right.copy()
+        found.append(_OPPOSITE[type(node)](this=left, expression=right))
+    return found
 
 
 def _parts(node: Any) -> Iterator[Any]:

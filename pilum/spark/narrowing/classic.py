@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pilum.spark.narrowing.answering import answer
-from pilum.spark.narrowing.deciding import Decision, expression, narrow_scan
+from pilum.spark.narrowing.deciding import Decision, expression, narrow_scan, tokens_of
 from pilum.spark.narrowing.leaves import FORMATS, Grouping, Leaf, NameOf, Reads, Use
 
 __all__ = ["narrowed"]
 
 _RELATION = "DataSourceV2Relation"
 _SCANNED = "DataSourceV2ScanRelation"
+_COMMON = "_common_expr_"
 _PYTHON_TABLE = "PythonTable"
 _GROUPS = frozenset({"Aggregate", "Deduplicate", "Distinct"})
 _LIMITS = frozenset({"LocalLimit", "GlobalLimit"})
@@ -167,6 +168,7 @@ def _use(found: _Found, reason: str) -> Use:
     columns, conditions = set[str](), list[str | None]()
     limit: int | None = None
     is_closed, grouping = False, None
+    common = dict[str, str]()
     for node in found.above:
         kind = _kind(node)
         if kind in _LIMITS:
@@ -179,10 +181,11 @@ def _use(found: _Found, reason: str) -> Use:
             conditions.append(node.condition().sql())
         elif kind == "Project" and not is_closed:
             columns |= _references(node, found.node, names)
+            common = _common_expressions(node)
             is_closed = True
         elif kind == "Aggregate" and limit is None:
             columns |= _references(node, found.node, names)
-            grouping, is_closed = _grouping(node), True
+            grouping, is_closed = _grouping(node, common), True
             break
         else:
             break
@@ -224,11 +227,26 @@ def _name_of(names: dict[tuple[str, ...], str]) -> NameOf:
     return path
 
 
-def _grouping(node: Any) -> Grouping:
+def _common_expressions(node: Any) -> dict[str, str]:
+    """Return what the optimiser computes once in a projection, by the name that it gives it."""
+    aliases = (one for one in _each(node.projectList()) if _kind(one) == "Alias")
+    named = {one.name(): one.child().sql() for one in aliases}
+    return {name: text for name, text in named.items() if name.startswith(_COMMON)}
+
+
+def _grouping(node: Any, common: Mapping[str, str]) -> Grouping:
     return Grouping(
         tuple(one.sql() for one in _each(node.groupingExpressions())),
-        tuple(one.sql() for one in _each(node.aggregateExpressions())),
+        tuple(_inlined(one.sql(), common) for one in _each(node.aggregateExpressions())),
     )
+
+
+def _inlined(text: str, common: Mapping[str, str]) -> str:
+    """Return a text with expressions in place of their names."""
+    places = [one for one in tokens_of(text) if one.token_type.name == "VAR" and one.text in common]
+    for one in reversed(places):
+        text = f"{text[: one.start]}({common[one.text]}){text[one.end + 1 :]}"
+    return text
 
 
 def _grouping_node(found: _Found) -> Any:

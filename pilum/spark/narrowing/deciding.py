@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from sqlglot import exp
+from sqlglot import Token, exp
 from sqlglot.errors import SqlglotError
 
 from pilum.distributed import TableVersion
@@ -29,7 +29,7 @@ from pilum.spark.statements.dialect import Spark4
 from pilum.spark.statements.pushdown import Resolve, pushable, terms
 from pilum.spark.types import to_spark
 
-__all__ = ["Decision", "expression", "narrow_scan"]
+__all__ = ["Decision", "expression", "narrow_scan", "resolved", "tokens_of"]
 
 
 _COMPARISONS = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Like, exp.StartsWith)
@@ -114,6 +114,14 @@ def expression(text: str) -> Any | None:
     except SqlglotError:
         return None
     return trees[0] if len(trees) == 1 else None
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Split a text in Spark's SQL into tokens; return none if that is impossible."""
+    try:
+        return list(Spark4().tokenize(text))
+    except SqlglotError:
+        return []
 
 
 def resolved(columns: pa.Schema, name_of: NameOf) -> Resolve:

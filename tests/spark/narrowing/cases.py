@@ -71,7 +71,13 @@ CASES = (
     ),
     asked(
         "around aggregates",
-        lambda t: t.selectExpr("round(sum(f), 2) AS r", "(max(q) + 1) * 2", "count(*) - 1 AS n"),
+        lambda t: t.selectExpr(
+            "round(sum(f), 2) AS r",
+            "(max(q) + 1) * 2",
+            "count(*) - 1 AS n",
+            "count_if(q > 2)",
+            "count_if(NOT (f < 3)) + count_if(q = 1)",
+        ),
         "f q",
         (),
         "aggregates",
