@@ -21,6 +21,7 @@ from pilum.spark.statements.functions import TableFunction, table_functions
 from pilum.spark.statements.places import at, located, span
 from pilum.spark.statements.pushdown import needs_of
 from pilum.spark.statements.references import Reference, Statement
+from pilum.spark.statements.versions import version_of
 from pilum.spark.types import exchange_schema
 
 __all__ = ["Call"]
@@ -79,6 +80,21 @@ class Call:
                 as_of=one.as_of,
                 storage_options=self.options(one.place),
             )
+
+    def version(self, one: Reference, clause: Any | None) -> int:
+        """Return the number of the version that a clause of a statement names, or of the latest.
+
+        Raises:
+            UnsupportedFeatureError: If it is a version of a branch.
+        """
+        version, as_of = (None, None) if clause is None else version_of(clause, one.node)
+        with located(one.node):
+            found = find_version(
+                one.uri, version, as_of=as_of, storage_options=self.options(one.place)
+            )
+        if found.uri != one.uri:
+            raise UnsupportedFeatureError(f"{at(one.node)}: {version!r} is a version of a branch")
+        return found.version
 
     def columns(self, one: Reference) -> list[str]:
         """Return the names of the columns of a table."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pilum.spark.statements import (
     alter_table,
+    create_branch,
     create_index,
     create_table,
+    create_tag,
     create_view,
     delete,
     describe,
     describe_detail,
     describe_history,
+    drop_branch,
     drop_index,
     drop_table,
+    drop_tag,
     explain,
     insert,
     merge_into,
@@ -58,4 +62,8 @@ STATEMENTS = (
     vacuum.RULE,
     create_index.RULE,
     drop_index.RULE,
+    create_tag.RULE,
+    drop_tag.RULE,
+    create_branch.RULE,
+    drop_branch.RULE,
 )

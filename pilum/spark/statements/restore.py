@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from pilum.distributed import find_version
-from pilum.errors import UnsupportedFeatureError
 from pilum.spark.statements.grammar import Rule, Words
-from pilum.spark.statements.places import at, located
-from pilum.spark.statements.versions import version_of
 
 if TYPE_CHECKING:
     from pilum.spark.statements.call import Call
@@ -46,14 +42,8 @@ def parse(words: Words) -> Restore | None:
 def run(call: Call) -> DataFrame:
     """Restore a version as the newest one."""
     one = call.target(call.tree.this)
-    version, as_of = version_of(call.tree.args["to"], one.node)
-    options = call.options(one.place)
-    with located(one.node):
-        found = find_version(one.uri, version, as_of=as_of, storage_options=options)
-    table = call.dataset(one)
-    if found.uri != one.uri:
-        raise UnsupportedFeatureError(f"{at(one.node)}: {version!r} is a version of a branch")
-    table = table.checkout_version(found.version)
+    version = call.version(one, call.tree.args["to"])
+    table = call.dataset(one).checkout_version(version)
     table.restore()
     return call.report(version=table.version)
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pilum
 import pilum.spark
 from pilum.errors import (
+    BranchNotFoundError,
     ColumnNotFoundError,
     CorruptFileError,
     DatasetAlreadyExistsError,
@@ -21,7 +22,9 @@ from pilum.errors import (
     InvalidInputError,
     PilumError,
     SchemaMismatchError,
+    TagAlreadyExistsError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from pilum.spark.statements.parsing import parsed
 from pilum.spark.statements.registry import STATEMENTS
@@ -116,6 +119,28 @@ def test_the_history_is_shown_and_restored(sql: Door, table: str) -> None:
     assert planned["old_versions"] == 1  # the first is tagged
     assert len(sql.rows("SHOW VERSIONS t")) == 3
     assert sql.one("VACUUM t RETAIN 0 HOURS")["old_versions"] == 1
+
+
+def test_tags_and_branches_are_created_and_dropped(sql: Door, table: str) -> None:
+    data = pilum.dataset(table)
+    data.delete("id = 0")
+    assert sql.rows("CREATE TAG first ON t VERSION AS OF 1") == [("first", 1)]
+    assert sql.rows("CREATE TAG IF NOT EXISTS first ON TABLE t") == [("first", 1)]
+    with pytest.raises(TagAlreadyExistsError, match="line 1, column 12: "):
+        sql("CREATE TAG first ON t")
+    assert sql.rows("CREATE BRANCH `a/b` ON t VERSION AS OF 'first'") == [("a/b", 1)]
+    assert sql.rows("CREATE BRANCH IF NOT EXISTS `a/b` ON t") == [("a/b", 1)]
+    assert pilum.dataset(table).checkout_version(("a/b", None)).count_rows() == 6
+    assert sql.rows("CREATE OR REPLACE TAG first ON t") == [("first", 2)]
+    assert sql.rows("SELECT count(*) FROM t VERSION AS OF 'first'") == [(5,)]
+    assert sql.rows("DROP BRANCH `a/b` ON t") == [("a/b",)]
+    assert sql.rows("DROP TAG first ON t") == [("first",)]
+    assert sql.rows("DROP TAG IF EXISTS first ON t") == []
+    assert sql.rows("DROP BRANCH IF EXISTS trial ON t") == []
+    with pytest.raises(BranchNotFoundError, match="trial"):
+        sql("DROP BRANCH trial ON t")
+    assert not data.tags.list()
+    assert not data.branches.list()
 
 
 def test_indices_are_created_and_searched(sql: Door, table: str) -> None:
@@ -256,6 +281,9 @@ def test_names_that_cannot_be_attached(
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
+        ("CREATE TAG x ON t VERSION AS OF 9", VersionNotFoundError, "line 1, column 17"),
+        ("CREATE OR REPLACE TAG IF NOT EXISTS x ON t", InvalidInputError, "exclude each other"),
+        ("DROP TAG x FROM t", InvalidInputError, "expected ON, found 'FROM'"),
         ("OPTIMIZE t WHERE id = 1", InvalidInputError, "line 1, column 16: expected the end"),
         ("OPTIMIZE t ZORDER BY (id + 1)", InvalidInputError, "line 1"),
         ("OPTIMIZE t ZORDER BY (nope)", ColumnNotFoundError, "column 23: no column 'nope'"),
