@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python explore bench matrix checklist api fuzz servers lint types format wheel docs protos lock clean java
+.PHONY: help setup demo test test-rust test-python test-spark explore bench matrix checklist api fuzz servers lint types format wheel docs protos lock clean java
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test-rust: ## Run the tests of the Rust kernels only
 
 test-python: $(DONE)/dev $(DONE)/extension java servers ## Run the Python tests only; ARGS=... goes to pytest
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
+
+test-spark: $(DONE)/extension java servers ## Test VERSION=4.1 of PySpark, with pandas 2; PYTHON=python3.12, ARGS=...
+	scripts/test-spark.sh $(or $(VERSION),4.3) $(ARGS)
 
 bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vortex; ARGS="--help" for more
 	$(BIN)/python -m bench $(ARGS)

@@ -5,6 +5,7 @@ All code in pilum that takes, filters or joins arrays which may be nested uses t
 pick       From a fixed-size list of fixed-size lists that begins at an offset, also as a member of
            a struct, Arrow 19 to 26 picks wrong items, and sometimes memory that was never written.
            Such arrays are copied first, so that they begin at zero.
+offsets    Arrow permits lists without any to have none, but reads one that follows in memory.
 join       Arrow unites dictionaries, unless one has a null; else values are joined by value, and
            get a new dictionary.
 least, greatest
@@ -32,6 +33,7 @@ __all__ = [
     "from_zero",
     "has_dictionaries",
     "join_arrays",
+    "list_offsets",
     "retyped",
     "storage_type",
     "taken",
@@ -176,6 +178,17 @@ def with_dictionaries_as(
     return with_members(
         kind, lambda field: field.with_type(with_dictionaries_as(field.type, other))
     )
+
+
+def list_offsets(array: pa.Array) -> pa.Array:
+    """Return the offsets of lists, one more than lists, also where their writer left them out.
+
+    Arrow permits an empty buffer where there are no lists, as writers in Java make it; `offsets` of
+    such an array reads what happens to follow in memory.
+    """
+    if len(array):
+        return array.offsets
+    return pa.array([0], pa.int64() if pt.is_large_list(array.type) else pa.int32())
 
 
 def without_null_values(array: pa.DictionaryArray) -> pa.DictionaryArray:

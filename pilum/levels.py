@@ -35,7 +35,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.arrays import filtered, without_null_values
+from pilum.arrays import filtered, list_offsets, without_null_values
 from pilum.blocks import validity_mask
 from pilum.format.paths import LeafPath
 
@@ -126,10 +126,11 @@ def chain_of(array: pa.Array, path: LeafPath) -> pa.Array:
         items = array.values.slice(array.offset * size, len(array) * size)
         mask = array.is_null() if array.null_count else None
         return pa.FixedSizeListArray.from_arrays(chain_of(items, path[1:]), size, mask=mask)
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    offsets = list_offsets(array)
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
     items = chain_of(array.values.slice(first, last - first), path[1:])
-    # Arrow cannot build a masked list from offsets that are a slice.
-    offsets = _minus(array.offsets, first) if first or array.offset else array.offsets
+    if first or array.offset:
+        offsets = _minus(offsets, first)  # Arrow cannot build a masked list from a slice of them.
     make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
     mask = array.is_null() if array.null_count else None
     return make.from_arrays(offsets, items, mask=mask)
@@ -268,7 +269,7 @@ def shown_items(
     Returns:
         Offsets of the lists from 0 on, whether one that is alive is empty, and the items.
     """
-    stored = array.offsets.to_numpy(zero_copy_only=False)
+    stored = list_offsets(array).to_numpy(zero_copy_only=False)
     shown = None if alive is None else alive.view(np.uint8)
     offsets, has_empty, wanted = kernels.shown_offsets(stored, shown)
     first = int(stored[0])

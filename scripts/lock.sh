@@ -22,3 +22,11 @@ compile dev "$@" --extra dev pyproject.toml
 compile demo "$@" --extra demo --constraints requirements/dev.lock pyproject.toml requirements/demo.in
 compile docs "$@" --extra docs --constraints requirements/dev.lock pyproject.toml
 compile protos "$@" requirements/protos.in
+
+# The supported releases of Spark with pandas 2: what they replace in an environment of dev.lock.
+awk '/^[a-z]/ { left_out = /^(pandas|py4j|pyspark)[=[]/ } !left_out && !/^ *#/' requirements/dev.lock \
+    > "$tools/constraints.txt"
+for version in 4.0 4.1 4.2 4.3; do
+    compile "spark-$version" "$@" --no-annotate --constraints "$tools/constraints.txt" \
+        "requirements/spark-$version.in"
+done

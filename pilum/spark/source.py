@@ -125,10 +125,10 @@ class PilumReader(DataSourceReader):
             groups = first_splits(self.table, groups, self._options.limit)
         return [InputPartition(group) for group in groups]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Scan one partition and yield batches of exactly the types that Spark accepts."""
-        # Spark makes a partition of None if a table has no rows at all.
-        splits: tuple[Split, ...] = partition.value or ()
+        # Of a table without rows, Spark reads None before 4.3, and since then a partition of None.
+        splits: tuple[Split, ...] = () if partition is None else partition.value or ()
         settle()
         schema = exchange_schema(self._schema)
         truncate = self._options.nanoseconds == "truncate"

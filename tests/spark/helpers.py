@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import jvm
 import pyarrow as pa
 import pyspark
+import pytest
 from guard import GUARD_SECONDS
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -28,6 +29,16 @@ _MOST_STARTS = 50
 
 ROOT = Path(__file__).parents[2]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+RELEASE = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+"""Of PySpark: (4, 3)."""
+
+
+def since(major: int, minor: int) -> pytest.MarkDecorator:
+    """Skips a test where Spark is older."""
+    is_older = (major, minor) > RELEASE
+    return pytest.mark.skipif(is_older, reason=f"needs PySpark {major}.{minor} or newer")
 
 
 def write_table(uri: str, data: pa.Table, mode: Mode = "create") -> int:

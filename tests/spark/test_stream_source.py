@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from spark.helpers import drain, files, forget, version
+from spark.helpers import drain, files, forget, since, version
 
 import pilum
 
@@ -22,6 +22,7 @@ def ids(uri: str) -> list[int]:
     return sorted(pilum.dataset(uri).to_table()["id"].to_pylist())
 
 
+@since(4, 2)
 def test_a_table_is_followed_into_another_exactly_once(
     spark: SparkSession, uri: str, tmp_path: Path
 ) -> None:

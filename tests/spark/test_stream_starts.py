@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark.beside import Writer, stopping_source
-from spark.helpers import drain, forget
+from spark.helpers import drain, forget, since
 
 import pilum
 
@@ -40,6 +40,7 @@ def run(
     return copy, checkpoint
 
 
+@since(4, 2)
 def test_a_first_batch_that_stops_at_every_step_takes_each_row_once(
     spark: SparkSession, uri: str, tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_first_batch_that_stops_at_every_step_takes_each_row_once(
     assert ids(copy) == list(range(len(writer.steps)))
 
 
+@since(4, 2)
 def test_a_stream_of_rows_to_come_leaves_no_gap(
     spark: SparkSession, uri: str, tmp_path: Path
 ) -> None:

@@ -137,10 +137,10 @@ class PartialsReader(DataSourceReader):
         )
         return [InputPartition(group) for group in groups]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the partials of one partition, one batch per batch of the scan."""
-        # Spark makes a partition of None if a table has no rows at all.
-        splits: tuple[Split, ...] = partition.value or ()
+        # Of a table without rows, Spark reads None before 4.3, and since then a partition of None.
+        splits: tuple[Split, ...] = () if partition is None else partition.value or ()
         settle()
         for split in splits:
             for batch in self._scan(split):

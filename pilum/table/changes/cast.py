@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays import list_offsets
 from pilum.errors import SchemaMismatchError
 from pilum.format.schema import Field, FieldId
 
@@ -81,7 +82,7 @@ def cast_field(
     if new.list_size is not None:
         return pa.FixedSizeListArray.from_arrays(items, type=new.arrow_type, mask=array.is_null())
     kind = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
-    return kind.from_arrays(array.offsets, items, type=new.arrow_type, mask=array.is_null())
+    return kind.from_arrays(list_offsets(array), items, type=new.arrow_type, mask=array.is_null())
 
 
 def _of_same_id(old: Field, child: Field) -> Field:
@@ -119,7 +120,7 @@ def _with_items(array: pa.Array, arrow: pa.DataType) -> pa.Array:
         size = array.type.list_size
         return pa.FixedSizeListArray.from_arrays(items, size, mask=array.is_null())
     kind = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
-    return kind.from_arrays(array.offsets, items, mask=array.is_null())
+    return kind.from_arrays(list_offsets(array), items, mask=array.is_null())
 
 
 def _plain(arrow: pa.DataType) -> pa.DataType:

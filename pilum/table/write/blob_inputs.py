@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays import list_offsets
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import InvalidInputError, SchemaMismatchError
@@ -189,7 +190,8 @@ def _array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pt.is_struct(kind):
         children = [_array(array.field(i), member.type) for i, member in enumerate(kind)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    stored = list_offsets(array)
+    first, last = stored[0].as_py(), stored[-1].as_py()
     items = _array(array.values.slice(first, last - first), kind.value_type)
-    offsets = pa.array(array.offsets.to_numpy() - np.int64(first), array.offsets.type)
+    offsets = pa.array(stored.to_numpy() - np.int64(first), stored.type)
     return type(array).from_arrays(offsets, items, type=kind, mask=mask)

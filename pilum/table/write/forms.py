@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays import taken
+from pilum.arrays import list_offsets, taken
 from pilum.blocks import validity_mask
 from pilum.errors import SchemaMismatchError
 from pilum.format.schema import Field, Schema
@@ -178,7 +178,7 @@ def _without_view(views: pa.Array, field: pa.Field) -> pa.Array:
 
 def _vectors(lists: pa.Array, form: pa.FixedSizeListType) -> pa.Array:
     """Return lists that have the length of vectors as vectors; null lists may have any length."""
-    offsets = lists.offsets.to_numpy()
+    offsets = list_offsets(lists).to_numpy()
     valid, size = validity_mask(lists), form.list_size
     sizes = np.unique(np.diff(offsets)[valid])
     if any(sizes != size):
