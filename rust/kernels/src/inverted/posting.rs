@@ -139,29 +139,29 @@ impl Posting {
                 *weight = bm25::weight(bm25::float32(frequency), *weight);
                 most = most.max(*weight);
             }
-            for (&weight, &document) in weights.iter().zip(&*documents) {
-                heaviest.add(weight, document);
-            }
+            heaviest.add_all(weights, documents);
             last = documents.last().copied();
             self.firsts.extend(documents.first());
             self.weights.push(most);
             self.most = self.most.max(most);
         }
         self.last = last.ok_or_else(|| out_of_range("posting list"))?;
-        self.keep(heaviest.finish());
+        self.keep(&heaviest.finish());
         Ok(())
     }
 
-    /// Keeps the entries with the greatest weights, the greatest first.
-    fn keep(&mut self, mut entries: Vec<(f32, u32)>) {
+    /// Keeps the entries with the greatest weights, which are in the order of documents.
+    fn keep(&mut self, entries: &[(f32, u32)]) {
+        let mut best = Greatest::new(BEST_ENTRIES);
+        entries
+            .iter()
+            .for_each(|(weight, document)| best.add(*weight, *document));
+        self.best = best.finish();
+        self.best.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let heavy = entries.iter().take(self.num_heavy());
         self.heavy = heavy
             .map(|(weight, document)| (*document, *weight))
             .collect();
-        self.heavy.sort_unstable_by_key(|(document, _)| *document);
-        entries.truncate(BEST_ENTRIES);
-        entries.shrink_to_fit();
-        self.best = entries;
     }
 
     /// The number of heavy entries; none of a short list.

@@ -33,6 +33,7 @@ pub fn promising(leaves: &[Leaf<'_>], allowed: Option<&DocumentSet>, most: usize
             found.add(sum, document);
         }
     }
-    let found = found.finish().into_iter();
-    found.map(|(_, document)| document).collect()
+    let mut found = found.finish();
+    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    found.into_iter().map(|(_, document)| document).collect()
 }
