@@ -72,9 +72,10 @@ def test_a_take_of_one_row(
 @pytest.mark.parametrize(
     ("condition", "most_calls", "most_requests", "most_bytes"),
     [
-        ("code < 500", 130, 1, 57_000),
-        ("city = 'Oslo'", 130, 1, 12_500),
-        ("text LIKE '%7%' AND code IN (1, 2)", 140, 2, 400_000),
+        # One small window is tested in the calling thread, so its calls are counted, too.
+        ("code < 500", 165, 1, 57_000),
+        ("city = 'Oslo'", 190, 1, 12_500),
+        ("text LIKE '%7%' AND code IN (1, 2)", 235, 2, 400_000),
     ],
     ids=str,
 )
