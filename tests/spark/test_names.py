@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as st
-from spark.helpers import drain
+from spark.helpers import drain, since
 
 import pilum
 import pilum.spark
@@ -88,6 +88,7 @@ def test_names_of_members_are_resolved_at_any_depth(spark: SparkSession) -> None
         stored_fields(twice, ddl("m struct<x: int>"), case_sensitive=False)
 
 
+@since(4, 1)
 def test_rows_are_appended_by_names_of_any_case(
     spark: SparkSession, table: str, tmp_path: Path
 ) -> None:

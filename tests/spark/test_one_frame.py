@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from spark.helpers import PUSHDOWN, filters_in_spark, write_table
+from spark.helpers import PUSHDOWN, filters_in_spark, since, write_table
 
 import pilum.spark
 
@@ -193,6 +193,7 @@ def test_conditions_of_a_query_stay_with_spark(spark: SparkSession, table: str) 
 
 
 @pytest.mark.usefixtures("pushdown")
+@since(4, 1)
 def test_frames_pushed_on_request_are_read_once(spark: SparkSession, table: str) -> None:
     """The option: its first query is right, and Spark does not filter again."""
     frame = spark.read.format("pilum").option("pushdown", "true").load(table).where("q >= 80")

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
-from spark.helpers import files, flaky, has_only, version, write_table
+from spark.helpers import files, flaky, has_only, since, version, write_table
 
 import pilum
 import pilum.spark
@@ -60,6 +60,7 @@ def ids(spark: SparkSession, uri: str) -> list[int]:
     return sorted(row.id for row in load(spark, uri).collect())
 
 
+@since(4, 1)
 def test_every_type_of_spark_survives(spark: SparkSession, uri: str) -> None:
     spark.conf.set("spark.sql.timeType.enabled", "true")
     frame = spark.createDataFrame(ROWS, EVERY_TYPE)
@@ -118,6 +119,7 @@ def test_maps_of_other_writers_are_read_and_grow(spark: SparkSession, uri: str) 
         save(wrong, uri)
 
 
+@since(4, 1)
 def test_types_that_promise_more_are_kept_or_refused(spark: SparkSession, uri: str) -> None:
     """A frame that comes back has the types that it had, or was never written."""
     spark.conf.set("spark.sql.timeType.enabled", "true")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from spark.helpers import PUSHDOWN, filters_in_spark, write_table
+from spark.helpers import PUSHDOWN, filters_in_spark, since, write_table
 
 import pilum
 
@@ -161,6 +161,7 @@ def test_a_table_without_rows_has_columns(spark: SparkSession, uri: str) -> None
 
 
 @pytest.mark.usefixtures("pushdown")
+@since(4, 1)
 def test_filters_are_pushed_on_request_beside_the_option(spark: SparkSession, table: str) -> None:
     """Each time with a frame of its own, as such a frame answers one query."""
     pushed = load(spark, table, pushdown="true").where("id > 1")
@@ -170,6 +171,7 @@ def test_filters_are_pushed_on_request_beside_the_option(spark: SparkSession, ta
     assert both.where("id > 1").collect() == [Row(id=3)]
 
 
+@since(4, 1)
 def test_pushed_on_request_needs_the_setting_of_spark(spark: SparkSession, table: str) -> None:
     with pytest.raises(PySparkException, match=PUSHDOWN.replace(".", r"\.")):
         load(spark, table, pushdown="true").where("id > 1").collect()
