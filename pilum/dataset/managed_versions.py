@@ -93,8 +93,9 @@ class ManagedVersions:
                 naming_scheme=name.scheme.name,
             )
         except package.ConcurrentModificationError:
-            with suppress(OSError):
-                store.delete(staged)
+            with suppress(OSError):  # a request that a proxy repeated finds its own version
+                if self.settle(store, name.version) != staged:
+                    store.delete(staged)
             return False
         except (package.ServiceUnavailableError, package.InternalError) as error:
             raise OSError(self._text(store, error)) from error

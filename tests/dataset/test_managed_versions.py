@@ -185,6 +185,22 @@ def test_a_commit_whose_answer_is_lost_counts(
     assert [*catalog.versions] == [(None, 1), (None, 2)]
 
 
+def test_a_commit_that_is_requested_again_on_the_way_counts(
+    catalog: Catalog, where: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pilum.write_dataset(ROWS, **where)
+    create = catalog.create_table_version
+
+    def twice(request: Any) -> Any:
+        create(request)
+        return create(request)
+
+    monkeypatch.setattr(catalog, "create_table_version", twice)
+    pilum.write_dataset(ROWS, mode="append", **where)
+    found = pilum.dataset(**where)
+    assert (found.version, found.count_rows()) == (2, 4)
+
+
 def test_a_wrong_path_of_the_namespace_is_reported(catalog: Catalog, where: dict[str, Any]) -> None:
     pilum.write_dataset(ROWS, **where)
     right = catalog.versions[None, 1]
