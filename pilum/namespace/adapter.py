@@ -11,7 +11,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from pilum.errors import InvalidInputError
 from pilum.namespace.directory import DirectoryNamespace
@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 _DEFAULT_PORT: Final = 2333
 _IDLE_SECONDS: Final = 60
 _PIECE_BYTES: Final = 1 << 20
+_MAX_DIGITS: Final = 18
 _INTERNAL_ERROR: Final = 500
 _BEARER: Final = "Bearer "
 
@@ -172,6 +173,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log the path without the query string, which may have credentials."""
+        _log.debug("%s %s %s %s", self.address_string(), self.command, self._path_alone(), code)
+
+    def _path_alone(self) -> str:
+        return getattr(self, "path", "").partition("?")[0]
+
     def log_message(self, format: str, *args: Any) -> None:
         _log.debug(f"%s {format}", self.address_string(), *args)
 
@@ -187,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _message(self, body: bytes) -> Message:
         try:
-            address = urlsplit(self.path)
+            address = _address(self.path)
             found = route(self.command, address.path)
             if found is None:
                 return _no_route(self.command, address.path)
@@ -200,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:
             message = error_message(as_error_of_namespaces(error))
             if message.status == _INTERNAL_ERROR:
-                _log.exception("%s %s", self.command, self.path)
+                _log.exception("%s %s", self.command, self._path_alone())
             return message
 
     def _run(self, operation: Operation, request: Any, body: bytes) -> Any:
@@ -212,8 +220,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding"):
             raise api.InvalidInputError("the body has no Content-Length; chunks are not supported")
         text = self.headers.get("Content-Length") or "0"
-        if not text.isdecimal():
-            raise api.InvalidInputError(f"Content-Length: expected a number, found {text!r}")
+        if not text.isdecimal() or len(text) > _MAX_DIGITS:
+            raise api.InvalidInputError(f"Content-Length: expected a number, found {text[:50]!r}")
         left, pieces = int(text), []
         while left > 0:
             piece = self.rfile.read(min(left, _PIECE_BYTES))
@@ -255,6 +263,13 @@ def _namespace(kind: Any, properties: dict[str, Any], session: Session | None) -
             f'namespace_client_impl: expected "dir", "rest" or a class path, found {kind!r}: '
             f"{error}"
         ) from error
+
+
+def _address(path: str) -> SplitResult:
+    try:
+        return urlsplit(path)
+    except ValueError as error:
+        raise api.InvalidInputError(f"the address of the request is invalid: {error}") from error
 
 
 def _no_route(verb: str, path: str) -> Message:

@@ -17,6 +17,7 @@ from pilum.dataset.lance_dataset import LanceDataset, write_dataset
 from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError
 from pilum.namespace.folders import SUFFIX, Folders, State
 from pilum.namespace.ids import (
+    MAX_FOLDER_BYTES,
     children,
     id_of,
     is_below,
@@ -258,7 +259,10 @@ class DirectoryNamespace(TableOperations, VersionOperations):
         names = id_of(request)
         folder, is_new = self._written_folder(names, mode)
         location = self._folders.location(folder)
-        options = {**self._folders.options, **(request.storage_options or {})}
+        given = request.storage_options or {}
+        if "manifest_store" in given:  # its files would be anywhere
+            raise api.InvalidInputError("storage_options: manifest_store is none of a request")
+        options = {**self._folders.options, **given}
         written_as = "overwrite" if mode == "overwrite" else "create"
         try:
             written = write_dataset(reader, location, mode=written_as, storage_options=options)
@@ -281,7 +285,7 @@ class DirectoryNamespace(TableOperations, VersionOperations):
         """List a table that has a folder below the root, such as one that was deregistered."""
         names = id_of(request)
         own = names[0] + SUFFIX if len(names) == 1 and self._lists_folders else None
-        folder = request.location.removeprefix(f"{self._folders.root}/").rstrip("/")
+        folder = self._folders.folder(request.location)
         if not is_below(folder):
             raise api.InvalidInputError(
                 f"location: expected a folder below {self._folders.root}, found "
@@ -403,7 +407,10 @@ class DirectoryNamespace(TableOperations, VersionOperations):
         """Return the folder of a table that is not listed and about to be."""
         self._require_unlisted(names)
         if len(names) > 1 or not self._lists_folders:
-            return f"{uuid4().hex[:8]}_{key_of(names)}"
+            folder = f"{uuid4().hex[:8]}_{key_of(names)}"
+            if len(folder.encode()) > MAX_FOLDER_BYTES:
+                raise api.InvalidInputError("id: the names together are too long for a folder")
+            return folder
         folder = names[0] + SUFFIX
         state = self._folders.state(folder)
         if state.exists:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from pilum.dataset.lance_dataset import LanceDataset, dataset
 from pilum.namespace.ids import is_name
@@ -30,6 +31,7 @@ _DEREGISTERED: Final = ".lance-deregistered"
 _MARK: Final = b"reserved"
 """The content of both marks."""
 SUFFIX: Final = ".lance"
+_PLAIN: Final = " !$&'()*+,/:;=@"
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,14 @@ class Folders:
         return self.store.uri.rstrip("/")
 
     def location(self, folder: str) -> str:
-        """Return the location of a folder."""
-        return f"{self.root}/{folder}"
+        """Return the location of a folder, in which URIs quote what is not part of the name."""
+        return f"{self.root}/{quote(folder, safe=_PLAIN) if '://' in self.root else folder}"
+
+    def folder(self, location: str) -> str:
+        """Return the folder of a location, which may also be relative to the root."""
+        name = location.removeprefix(f"{self.root}/")
+        is_quoted = name != location and "://" in self.root
+        return (unquote(name) if is_quoted else name).rstrip("/")
 
     def uri(self, folder: str) -> str:
         """Return the location of a folder as a URI, also if it is a path."""

@@ -14,6 +14,8 @@ import lance_namespace as api  # noqa: E402  # after the check that it is instal
 
 __all__ = [
     "DELIMITER",
+    "MANIFEST_FOLDER",
+    "MAX_FOLDER_BYTES",
     "children",
     "id_of",
     "is_below",
@@ -25,12 +27,18 @@ __all__ = [
 ]
 
 DELIMITER: Final = "$"
-_INVALID_NAME: Final = re.compile(r"[/\\$\x00-\x1f\x7f]|^\.")
+MANIFEST_FOLDER: Final = "__manifest"
+_INVALID_NAME: Final = re.compile(r"[/\\$\x00-\x1f\x7f\ud800-\udfff]|^\.")
+MAX_FOLDER_BYTES: Final = 255
+"""What file systems allow."""
+_MAX_NAME_BYTES: Final = 249
+"""With the suffix of a folder."""
 
 
 def is_name(name: str) -> bool:
     """Return whether a text can be the name of a table or namespace."""
-    return bool(name) and _INVALID_NAME.search(name) is None
+    is_valid = bool(name) and _INVALID_NAME.search(name) is None
+    return is_valid and len(name.encode()) <= _MAX_NAME_BYTES
 
 
 def id_of(request: Any) -> list[str]:
@@ -45,8 +53,9 @@ def id_of(request: Any) -> list[str]:
     for name in names:
         if not is_name(name):
             raise api.InvalidInputError(
-                f"id: {name!r} is no name here; names are not empty, do not begin with a dot, and "
-                "contain no slash, backslash, dollar or control character"
+                f"id: {name[:_MAX_NAME_BYTES]!r} is no name here; names are not empty, do not "
+                "begin with a dot, contain no slash, backslash, dollar or control character, and "
+                f"have at most {_MAX_NAME_BYTES} bytes in UTF-8"
             )
     return names
 
@@ -92,6 +101,7 @@ def within_root(location: str | None, table: str) -> str:
 
 
 def is_below(location: str) -> bool:
-    """Return whether a relative location is a folder below the root."""
-    parts = {*location.rstrip("/").split("/")}
-    return not location.startswith("/") and "://" not in location and not parts & {"", ".", ".."}
+    """Return whether a relative location is a folder below the root that can have a table."""
+    first, *_ = names = location.rstrip("/").split("/")
+    is_relative = not location.startswith("/") and "://" not in location
+    return is_relative and first != MANIFEST_FOLDER and not {*names} & {"", ".", ".."}

@@ -35,7 +35,7 @@ from pilum.errors import (
     DatasetNotFoundError,
 )
 from pilum.namespace.folders import Folders
-from pilum.namespace.ids import children, prefix_of
+from pilum.namespace.ids import DELIMITER, MANIFEST_FOLDER, children, prefix_of
 
 import lance_namespace as api  # isort: skip  # ids.py has checked that it is installed
 
@@ -43,7 +43,6 @@ __all__ = ["NAMESPACE", "TABLE", "Entry", "ManifestTable"]
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
-_FOLDER: Final = "__manifest"
 _COLUMNS: Final = ["object_id", "object_type", "location", "metadata"]
 _KEY: Final = {"lance-schema:unenforced-primary-key:position": "0"}
 _SCHEMA: Final = pa.schema(
@@ -103,7 +102,7 @@ class ManifestTable:
         """
         self._folders = folders
         self._is_enabled = is_enabled
-        self._location = folders.location(_FOLDER)
+        self._location = folders.location(MANIFEST_FOLDER)
 
     def exists(self) -> bool:
         """Return whether there is a manifest table that is used."""
@@ -120,6 +119,11 @@ class ManifestTable:
             raise api.InvalidTableStateError(
                 f"{self._location}: this is no manifest table: {error}"
             ) from error
+        if not all(map(_is_text, rows.columns)) or any(rows[n].null_count for n in _COLUMNS[:2]):
+            raise api.InvalidTableStateError(
+                f"{self._location}: this is no manifest table: expected texts in "
+                f"{', '.join(_COLUMNS)}, found {rows.schema}"
+            )
         ids, *others = (column.to_pylist() for column in rows.columns)
         return {key: Entry(*fields) for key, *fields in zip(ids, *others, strict=True)}
 
@@ -134,9 +138,15 @@ class ManifestTable:
         Raises:
             TableAlreadyExistsError: If there is a table with this id.
             NamespaceAlreadyExistsError: If there is a namespace with this id.
+            NamespaceNotFoundError: If its namespace was dropped concurrently.
         """
+        parent = key.rpartition(DELIMITER)[0]
 
         def added(rows: pa.Table) -> pa.Table:
+            if parent and not rows.filter(_is_object(rows, parent, NAMESPACE)).num_rows:
+                raise api.NamespaceNotFoundError(
+                    f"{self._folders.root}: there is no namespace {parent!r} any more"
+                )
             taken = rows.filter(pc.equal(rows["object_id"], key))
             if taken.num_rows:
                 kind = taken["object_type"][0].as_py()
@@ -172,8 +182,7 @@ class ManifestTable:
                     f"{self._folders.root}: the namespace {key!r} contains {', '.join(found[:5])}; "
                     "drop them first"
                 )
-            own = pc.and_(pc.equal(rows["object_id"], key), pc.equal(rows["object_type"], kind))
-            return rows.filter(pc.invert(own))
+            return rows.filter(pc.invert(_is_object(rows, key, kind)))
 
         self._change(removed)
 
@@ -181,7 +190,7 @@ class ManifestTable:
         if not self._is_enabled:
             return None
         try:
-            return self._folders.open(_FOLDER)
+            return self._folders.open(MANIFEST_FOLDER)
         except DatasetNotFoundError:
             return None
 
@@ -219,6 +228,14 @@ class ManifestTable:
                 f"{self._folders.root}: this needs the manifest table; connect without "
                 'manifest_enabled="false"'
             )
+
+
+def _is_object(rows: pa.Table, key: str, kind: str) -> pa.ChunkedArray:
+    return pc.and_(pc.equal(rows["object_id"], key), pc.equal(rows["object_type"], kind))
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def _text(value: object) -> str:

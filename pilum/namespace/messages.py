@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from pilum.namespace.operations import OPERATIONS, Body, Operation
 
 import lance_namespace as api  # isort: skip  # operations.py has checked that it is installed
+from pydantic import ValidationError  # isort: skip  # comes with it
 
 __all__ = [
     "PREFIX",
@@ -93,9 +95,9 @@ def request_message(operation: Operation, request: Any, data: Any, delimiter: st
         request = operation.request.from_dict(dict(request))
     fields = {name: value for name, value in request.to_dict().items() if value is not None}
     headers = _headers(fields.pop("identity", None) or {}, fields.pop("context", None) or {})
-    parts = {"id": quote(id_text(fields.get("id"), delimiter), safe="")}
+    parts = {"id": _path_part("id", id_text(fields.get("id"), delimiter))}
     if "{index_name}" in operation.path:
-        parts["index_name"] = quote(fields.get("index_name") or "", safe="")
+        parts["index_name"] = _path_part("index_name", fields.get("index_name") or "")
     pairs = [("delimiter", delimiter)]
     for name in operation.query:
         pairs += [(name, text) for text in _query_texts(fields.get(name))]
@@ -154,7 +156,10 @@ def read_request(
     if "index_name" in parts:
         fields["index_name"] = parts["index_name"]
     if identity:
-        fields["identity"] = {**(fields.get("identity") or {}), **identity}
+        known = fields.get("identity") or {}
+        if not isinstance(known, dict):
+            raise api.InvalidInputError(f"{operation.name}: identity: expected an object")
+        fields["identity"] = {**known, **identity}
     return _modelled(operation.request, fields, operation)
 
 
@@ -173,7 +178,7 @@ def response_message(operation: Operation, response: Any) -> Message:
         content = content.get(operation.answered)
     elif isinstance(content, dict):
         content = {name: value for name, value in content.items() if value is not None}
-    return Message(content_type=_JSON, body=json.dumps(content).encode())
+    return Message(content_type=_JSON, body=json.dumps(content, default=_json_text).encode())
 
 
 def read_response(operation: Operation, message: Message) -> Any:
@@ -201,7 +206,10 @@ def read_response(operation: Operation, message: Message) -> Any:
     if not isinstance(fields, dict):
         raise api.InternalError(f"{operation.name}: expected a JSON object, found {body[:100]!r}")
     context = {f"{_HEADER}{name.lower()}": value for name, value in (message.headers or {}).items()}
-    return _modelled(operation.response, {**fields, "context": context}, operation)
+    try:
+        return _modelled(operation.response, {**fields, "context": context}, operation)
+    except api.InvalidInputError as error:
+        raise api.InternalError(str(error)) from error
 
 
 def error_message(error: Exception) -> Message:
@@ -226,6 +234,13 @@ def error_of(message: Message, what: str) -> Exception:
         code = _CODES.get(message.status, 18)
     found: Exception = api.from_error_code(code, f"{what}: {text} (HTTP {message.status})")
     return found
+
+
+def _path_part(name: str, text: str) -> str:
+    """Return a part of the path; dots alone would be another path, that of another operation."""
+    if text in {".", ".."}:
+        raise api.InvalidInputError(f"{name}: {text!r} cannot be a part of the path of a request")
+    return quote(text, safe="")
 
 
 def _headers(identity: Mapping[str, str], context: Mapping[str, str]) -> dict[str, str]:
@@ -261,6 +276,13 @@ def _query_value(name: str, texts: list[str]) -> Any:
         return read(texts[0])
     except ValueError as error:
         raise api.InvalidInputError(f"{name}: {error}") from error
+
+
+def _json_text(value: Any) -> str:
+    """Return a value that JSON has no type for as a text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"expected a value of JSON, found {type(value).__name__}")
 
 
 def _flag(text: str) -> bool:
@@ -306,5 +328,10 @@ def _is_wrapped(content: Any, field: str) -> bool:
 def _modelled(model: Any, fields: dict[str, Any], operation: Operation) -> Any:
     try:
         return model.from_dict(fields)
-    except (ValueError, TypeError, AttributeError) as error:  # pydantic's are ValueErrors
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        faults = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+        text = f"{operation.name}: {'; '.join(faults)}"
+        raise api.InvalidInputError(text) from None  # its text has values, such as credentials
+    except (ValueError, TypeError, AttributeError) as error:
         raise api.InvalidInputError(f"{operation.name}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -31,9 +32,12 @@ _TLS: Final = {
     "tls.ssl_ca_cert": "ca_certs",
 }
 _NAMES: Final = ("uri", "delimiter", "tls.assert_hostname", "ops_metrics_enabled", *_TLS)
+_HEADER_NAME: Final = re.compile(r"[^\s:\x00-\x20\x7f-\U0010ffff]+")
+_HEADER_TEXT: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\u0100-\U0010ffff]*")
 _CONNECT_SECONDS: Final = 10
 _READ_SECONDS: Final = 600
 _ATTEMPTS: Final = 3
+_OPTIONS: Final = "storage_options="
 _RETRIED_STATUSES: Final = (429, 502, 503, 504)
 
 
@@ -124,7 +128,7 @@ class RestNamespace(api.LanceNamespace):
     def _send(
         self, operation: Operation, message: Message, context: dict[str, str], what: str
     ) -> Message:
-        headers = {**self._headers, **context, **(message.headers or {})}
+        headers = _checked_headers({**self._headers, **context, **(message.headers or {})})
         if message.content_type:
             headers["Content-Type"] = message.content_type
         try:
@@ -134,10 +138,27 @@ class RestNamespace(api.LanceNamespace):
                 body=message.body,
                 headers=headers,
                 redirect=False,
+                **({"retries": 0} if _OPTIONS in message.target else {}),  # they would be logged
             )
         except urllib3.exceptions.HTTPError as error:
-            raise api.ServiceUnavailableError(f"{what}: no answer: {error}") from error
+            raise api.ServiceUnavailableError(f"{what}: no answer: {_reason(error)}") from None
         return Message(status=answer.status, body=answer.data, headers=dict(answer.headers))
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error without the address, whose query string may have credentials."""
+    cause = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) else error
+    return f"{type(cause).__name__}: {cause}"
+
+
+def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    """Check headers here, as errors of the client of HTTP have their values."""
+    for name, text in headers.items():
+        if not _HEADER_TEXT.fullmatch(text) or not _HEADER_NAME.fullmatch(name):
+            raise api.InvalidInputError(
+                f"the header {name!r} has a line break or another character that HTTP refuses"
+            )
+    return headers
 
 
 def _connected(context_provider: Any, properties: dict[str, str]) -> RestNamespace:
@@ -160,6 +181,7 @@ def _pool(given: dict[str, str]) -> Any:
         tls["assert_hostname"] = False
     retries = urllib3.Retry(
         _ATTEMPTS,
+        other=0,  # of an answer that TLS cannot decrypt, it is not known what it says
         status_forcelist=_RETRIED_STATUSES,
         backoff_factor=0.1,
         raise_on_status=False,

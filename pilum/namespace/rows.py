@@ -124,15 +124,19 @@ class RowOperations(api.LanceNamespace):
 
 
 def stream_of(data: bytes) -> pa.RecordBatchReader:
-    """Return the batches of an Arrow IPC stream.
+    """Return the batches of an Arrow IPC stream, which anyone may have written.
+
+    Offsets, indices of dictionaries and texts are checked: invalid ones would crash the process.
 
     Raises:
-        InvalidInputError: If it is none.
+        InvalidInputError: If it is none, or damaged.
     """
     try:
-        return pa.ipc.open_stream(data)
-    except pa.ArrowInvalid as error:
+        rows = pa.ipc.open_stream(data).read_all()
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
         raise api.InvalidInputError(f"request_data: no Arrow IPC stream: {error}") from error
+    return rows.to_reader()
 
 
 def _columns(given: Any, measure: str | None) -> list[str] | Mapping[str, str] | None:

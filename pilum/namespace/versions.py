@@ -6,6 +6,7 @@ _versions/…612.manifest          the version: a copy that is created unless it
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from typing import Any
 
@@ -20,6 +21,8 @@ import lance_namespace as api  # isort: skip  # managed_versions.py loads it as 
 
 __all__ = ["VersionOperations", "Versions"]
 
+_BRANCH_PART = re.compile(r"(?!\.)[\w.-]+")
+_TOKEN = re.compile(r"[0-9]{1,20}")
 _LATEST = -1
 """The end of a range that includes the latest version."""
 
@@ -34,7 +37,12 @@ class Versions:
             location: Location of the table.
             options: Options of its store.
             branch: Name of a branch; None for the main branch.
+
+        Raises:
+            InvalidInputError: If the branch has no name, such as one that leads out of the table.
         """
+        if branch and not all(map(_BRANCH_PART.fullmatch, branch.split("/"))):
+            raise api.InvalidInputError(f"branch: {branch!r} is no name of a branch")
         line = f"{location}/{branch_folder(branch)}" if branch else location
         self._store: Store = open_table(line, options)
         self._root = path_in_bucket(self._store.uri)
@@ -45,7 +53,7 @@ class Versions:
         if request.descending:
             names.reverse()
         if request.page_token:
-            names = _after(names, request.page_token)
+            names = _after(names, request.page_token, bool(request.descending))
         limit = request.limit
         if limit is not None and limit < 1:
             raise api.InvalidInputError(f"limit: expected at least 1, found {limit}")
@@ -127,11 +135,12 @@ class Versions:
         return found
 
 
-def _after(names: list[ManifestName], token: str) -> list[ManifestName]:
-    numbers = [str(name.version) for name in names]
-    if token not in numbers:
+def _after(names: list[ManifestName], token: str, descending: bool) -> list[ManifestName]:
+    """Return the names after a version, which may have been deleted since."""
+    if _TOKEN.fullmatch(token) is None:
         raise api.InvalidInputError(f"page_token: expected one of a page, found {token!r}")
-    return names[numbers.index(token) + 1 :]
+    last = int(token)
+    return [name for name in names if (name.version < last if descending else name.version > last)]
 
 
 def _millis(entry: Entry | None) -> int | None:

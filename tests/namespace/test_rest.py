@@ -291,7 +291,7 @@ def test_answers_that_are_no_answers_are_reported(client: Any, monkeypatch: Any)
     request = api.ListTablesRequest(id=[])
     for body in (b"<html>", b"[]", b'{"tables": 3}'):
         answer(200, body)
-        with pytest.raises(api.LanceNamespaceError, match="list_tables"):
+        with pytest.raises(api.InternalError, match="list_tables"):
             client.list_tables(request)
     for status, body, error in (
         (401, b"", api.UnauthenticatedError),
