@@ -6,17 +6,20 @@ catalog a minute before, or as long before as the option `refresh_offset_millis`
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pilum.errors import InvalidInputError
+from pilum.parallel import renew_in_child
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service
 from pilum.storage.renewable import EXPIRES_AT, Renew, Renewable
 
 __all__ = ["VendedCredentials", "credential_names", "vended_credentials"]
 
+_log = logging.getLogger(__name__)
 _OFFSET: Final = "refresh_offset_millis"
 _DEFAULT_OFFSET_MILLIS: Final = 60_000
 
@@ -32,7 +35,7 @@ class VendedCredentials:
         self._service = service
         self._options: Mapping[str, Any] = options
         self._renew = expiry.renew
-        self._lock = threading.Lock()
+        self._guard = _Guard()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VendedCredentials) and self._renew == other._renew
@@ -42,10 +45,37 @@ class VendedCredentials:
 
     def __call__(self) -> dict[str, Any]:
         """Return the credentials in the form of obstore, renewed if they expire soon."""
-        with self._lock:
+        with self._guard.lock:
             if datetime.now(UTC) >= _expiry(self._options) - _offset(self._options):
-                self._options = _in_a_thread(self._renew)
+                self._renew_options()
             return _credential(self._service, self._options)
+
+    def _renew_options(self) -> None:
+        """Replace the options, unless that fails while they are still valid."""
+        try:
+            options = _in_a_thread(self._renew)
+            _credential(self._service, options)  # an answer without credentials replaces none
+        except Exception as error:
+            if datetime.now(UTC) >= _expiry(self._options):
+                raise
+            _log.warning(
+                "credentials of %s could not be renewed, and expire soon: %s",
+                self._service.name,
+                type(error).__name__,
+            )
+        else:
+            self._options = options
+
+
+class _Guard:
+    """A lock, which in the child of a fork is a new one: a thread of the parent may hold it."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renew_in_child(self)
+
+    def renew(self) -> None:
+        self.lock = threading.Lock()
 
 
 def vended_credentials(service: Service, options: Mapping[str, Any]) -> VendedCredentials | None:

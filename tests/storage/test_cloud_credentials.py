@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import signal
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -124,6 +126,41 @@ def test_errors_of_the_catalog_are_reported(objects: Objects) -> None:
     for bad in ({"expires_at_millis": Renewable("soon", catalog.renew)},):
         with pytest.raises(InvalidInputError, match="milliseconds"):
             open_store("s3://bucket/a", {**catalog.options(objects.url), **bad})
+
+
+def vended(millis: str, renew: Any) -> VendedCredentials:
+    return VendedCredentials(S3, keys(0, millis), Renewable(millis, renew))
+
+
+def test_credentials_that_are_valid_are_used_if_they_cannot_be_renewed() -> None:
+    soon = {"refresh_offset_millis": "9" * 12}
+    tomorrow = str(int((datetime.now(UTC) + timedelta(days=1)).timestamp() * 1000))
+
+    def fail() -> Mapping[str, str]:
+        raise ConnectionError("the catalog is down")
+
+    for renew in (fail, dict):
+        options = keys(0, tomorrow) | soon
+        found = VendedCredentials(S3, options, Renewable(tomorrow, renew))()
+        assert found["access_key_id"] == "key0"
+
+
+def test_the_catalog_is_asked_again_after_an_answer_without_credentials() -> None:
+    answers = [{}, keys(1, FUTURE)]
+    credentials = vended(PAST, lambda: answers.pop(0))
+    with pytest.raises(InvalidInputError):
+        credentials()
+    assert credentials()["access_key_id"] == "key1"
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+    credentials = vended(FUTURE, named)
+    with credentials._guard.lock:  # as if another thread were renewing
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if credentials()["access_key_id"] == "key0" else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(
