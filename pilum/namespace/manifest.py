@@ -36,6 +36,7 @@ from pilum.errors import (
 )
 from pilum.namespace.folders import Folders
 from pilum.namespace.ids import DELIMITER, MANIFEST_FOLDER, children, prefix_of
+from pilum.table.commit.publish import Backoff
 
 import lance_namespace as api  # isort: skip  # ids.py has checked that it is installed
 
@@ -196,14 +197,17 @@ class ManifestTable:
 
     def _change(self, edit: Edit) -> None:
         self._require_enabled()
+        pause = Backoff()
         for _ in range(_ATTEMPTS):
             try:
                 self._attempt(edit)
             except (CommitConflictError, CommitContentionError, DatasetAlreadyExistsError):
-                continue
+                if pause.take():
+                    continue
+                break
             return
         raise api.ConcurrentModificationError(
-            f"{self._location}: {_ATTEMPTS} attempts lost against other writers; try again later"
+            f"{self._location}: all attempts lost against other writers; try again later"
         )
 
     def _attempt(self, edit: Edit) -> None:

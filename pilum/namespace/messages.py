@@ -191,7 +191,7 @@ def read_response(operation: Operation, message: Message) -> Any:
     if operation.returns_text:
         try:
             return str(json.loads(body))
-        except ValueError:
+        except (ValueError, RecursionError):
             return body.decode(errors="replace")
     fields: Any = {}
     if operation.name == "query_table":
@@ -228,9 +228,9 @@ def error_of(message: Message, what: str) -> Exception:
     try:
         content = json.loads(message.body)
         code, text = content["code"], content.get("error") or content.get("detail") or text
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = text or "no text"
-    if not isinstance(code, int):
+    if type(code) is not int:  # a bool is none
         code = _CODES.get(message.status, 18)
     found: Exception = api.from_error_code(code, f"{what}: {text} (HTTP {message.status})")
     return found

@@ -298,6 +298,8 @@ def test_answers_that_are_no_answers_are_reported(client: Any, monkeypatch: Any)
         (403, b"<html>", api.PermissionDeniedError),
         (302, b"", api.InternalError),
         (500, b'{"code": "x"}', api.InternalError),
+        (500, b'{"code": true}', api.InternalError),
+        (500, b"[" * 100_000, api.InternalError),
         (500, b'{"code": 4, "error": "gone"}', api.TableNotFoundError),
     ):
         answer(status, body)
