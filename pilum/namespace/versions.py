@@ -11,9 +11,9 @@ from abc import abstractmethod
 from typing import Any
 
 from pilum.dataset.managed_versions import attributes_of, path_in_bucket
-from pilum.errors import NotFoundError
+from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.base import Entry, Store
-from pilum.table.model.manifest_file import listed_manifests
+from pilum.table.model.manifest_file import listed_manifests, load_manifest
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, NamingScheme, branch_folder
 from pilum.table.versions.commit_handler import open_table
 
@@ -74,7 +74,8 @@ class Versions:
 
         Raises:
             ConcurrentModificationError: If the version exists, or is not the next one.
-            InvalidInputError: If the manifest is not in the folder of versions, or does not exist.
+            InvalidInputError: If the manifest is not in the folder of versions, does not exist, or
+                is not that of the version.
         """
         scheme = _scheme(request.naming_scheme)
         name = scheme.manifest_name(request.version)
@@ -93,8 +94,9 @@ class Versions:
                 f"{latest}"
             )
         try:
+            load_manifest(self._store, staged, request.version)
             data = self._store.read(staged)
-        except NotFoundError as error:
+        except (NotFoundError, CorruptFileError) as error:
             raise api.InvalidInputError(f"manifest_path: {error}") from error
         if request.manifest_size not in {None, len(data)}:
             raise api.InvalidInputError(

@@ -58,8 +58,9 @@ def test_a_version_is_described_with_its_manifest(namespace: Any, versions: Path
 
 
 def test_a_version_follows_the_latest_one(namespace: Any, versions: Path) -> None:
-    staged = versions / "staged"
-    staged.write_bytes((versions / "18446744073709551613.manifest").read_bytes())
+    pilum.write_dataset(ROWS, versions.parent, mode="append")
+    staged = (versions / "18446744073709551612.manifest").rename(versions / "staged")
+    (versions / "half").write_bytes(staged.read_bytes()[:-9])
     request = {"id": ["t"], "manifest_path": str(staged)[1:], "naming_scheme": "V2"}
     for number in (1, 2, 4):
         with pytest.raises(api.ConcurrentModificationError, match="does not follow"):
@@ -69,6 +70,8 @@ def test_a_version_follows_the_latest_one(namespace: Any, versions: Path) -> Non
         {"manifest_path": "../" + str(staged)[1:]},
         {"manifest_path": f"{str(versions)[1:]}/../../staged"},
         {"manifest_path": f"{str(versions)[1:]}/nothing"},
+        {"manifest_path": f"{str(versions)[1:]}/half"},
+        {"manifest_path": f"{str(versions)[1:]}/18446744073709551613.manifest"},
         {"manifest_size": 3},
         {"naming_scheme": "V9"},
     ):
