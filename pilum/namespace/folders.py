@@ -22,6 +22,7 @@ from pilum.dataset.lance_dataset import LanceDataset, dataset
 from pilum.namespace.ids import is_name
 from pilum.storage.base import Store, prefetch
 from pilum.storage.local import LocalStore
+from pilum.table.model.names import VERSIONS_FOLDER, ManifestName
 from pilum.table.read.session import Session
 
 __all__ = ["SUFFIX", "Folders", "State"]
@@ -96,8 +97,9 @@ class Folders:
     def state(self, folder: str) -> State:
         """Return what a folder contains."""
         marks = {entry.name for entry in self.store.list(folder)}
-        versions = next(iter(self.store.names(f"{folder}/_versions")), None)
-        return State(_RESERVED in marks, _DEREGISTERED in marks, versions is not None)
+        names = self.store.names(f"{folder}/{VERSIONS_FOLDER}")  # others may be of a killed drop
+        has_versions = any(ManifestName.parse(name) is not None for name in names)
+        return State(_RESERVED in marks, _DEREGISTERED in marks, has_versions)
 
     def listed(self, include_declared: bool) -> Iterator[str]:
         """Yield the names of the tables that have folders of their names."""

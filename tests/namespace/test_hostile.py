@@ -225,3 +225,21 @@ def test_pages_of_versions_go_on_after_a_deleted_one(namespace: Any) -> None:
     namespace.batch_delete_table_versions({"id": ["t"], "ranges": ranges})
     found = namespace.list_table_versions({**request, "page_token": token}).versions
     assert [one.version for one in found] == [3, 4]
+
+
+@pytest.mark.parametrize("left", ["latest_version_hint.json", "18446744073709551614.manifest-7"])
+def test_a_table_is_created_again_after_a_drop_that_was_killed(
+    namespace: Any, left: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "root" / "t.lance"
+    pilum.write_dataset(ROWS, folder, mode="append")
+    for file in folder.rglob("*.manifest"):
+        file.unlink()
+    (folder / "_versions" / left).write_bytes(b'{"version": 2}')
+    with pytest.raises(api.TableNotFoundError):
+        namespace.table_exists(api.TableExistsRequest(id=["t"]))
+    where: dict[str, Any] = {"namespace_client": namespace, "table_id": ["t"]}
+    assert pilum.write_dataset(ROWS, **where).version == 1
+    assert pilum.dataset(**where).count_rows() == 2
+    namespace.drop_table(api.DropTableRequest(id=["t"]))
+    assert not folder.exists()
