@@ -254,10 +254,11 @@ def _grouping_node(found: _Found) -> Any:
 
 
 def _has(node: Any, columns: Any, rows: DataFrame) -> bool:
-    """Return whether a node has all columns of a list, in the types of a frame."""
+    """Return whether a node has just the columns of a list, in the types of a frame."""
     own = {_number(one) for one in _each(node.output())}
     types = [st._parse_datatype_json_string(one.dataType().json()) for one in _each(columns)]
-    is_complete = all(_number(one) in own for one in _each(columns))
+    # The optimiser omits results that only conditions above use, after it moved these down.
+    is_complete = own == {_number(one) for one in _each(columns)}
     return is_complete and types == [field.dataType for field in rows.schema.fields]
 
 

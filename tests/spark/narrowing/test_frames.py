@@ -93,3 +93,14 @@ def test_names_that_are_attached_and_versions(spark: SparkSession, uri: str) -> 
     pilum.spark.detach(spark, "narrow_table")
     with pytest.raises(DatasetNotFoundError):
         pilum.spark.table(spark, "narrow_table")
+
+
+def test_results_of_groups_that_only_conditions_use_are_not_lost(
+    spark: SparkSession, uri: str
+) -> None:
+    def few(table: DataFrame) -> DataFrame:
+        return table.groupBy("q", "name").count().where("name > 'n1'").select("q", "count")
+
+    plain = Counter(few(pilum.spark.read(spark, uri)).collect())
+    assert plain
+    assert Counter(few(pilum.spark.table(spark, uri)).collect()) == plain
