@@ -245,7 +245,7 @@ class _Chain:
         message = getattr(relation, kind)
         if _is_grouping(relation):
             self._group(kind, message)
-            self.is_closed = True
+            self.is_closed = self.is_closed or not _has_star(message)
             return False
         if self._is_plain:
             self._is_plain = self._narrow(kind, message)
@@ -335,7 +335,8 @@ def _is_grouping(relation: Any) -> bool:
 
 def _has_star(message: Any) -> bool:
     """Return whether a list of expressions contains all columns of its input."""
-    for one in getattr(message, "expressions", ()):
+    lists = ("expressions", "grouping_expressions", "aggregate_expressions")
+    for one in (one for name in lists for one in getattr(message, name, ())):
         kind = one.WhichOneof("expr_type")
         if kind in _STARS:
             return True
@@ -355,7 +356,8 @@ def _contains_star(message: Any) -> bool:
     if message.DESCRIPTOR.name in {"UnresolvedStar", "UnresolvedRegex"}:
         return True
     if message.DESCRIPTOR.name == "UnresolvedFunction" and message.function_name == "count":
-        return False
+        arguments = [text_of(one) for one in message.arguments]
+        return arguments != ["*"] and any(map(_contains_star, message.arguments))
     return any(
         _contains_star(one)
         for kind, value in message.ListFields()

@@ -117,10 +117,16 @@ CASES = (
     ),
     asked("by position", lambda t: t.select("id", "q").union(t.select("q", "id")), "id q"),
     asked("by chance", lambda t: t.where(sf.rand(7) < 0.5).select("id"), " ".join(NAMES)),
+    asked(
+        "all columns in an aggregate",
+        lambda t: t.groupBy("q").agg(sf.max(sf.to_json(sf.struct("*")))),
+        " ".join(NAMES),
+    ),
     asked("sorted", lambda t: t.orderBy(sf.desc("id")).limit(3).select("id"), "id"),
 )
 
 ON_CONNECT = {
+    "all columns in an aggregate",
     "conditions",
     "new columns",
     "groups",
