@@ -46,7 +46,8 @@ class RestNamespace(api.LanceNamespace):
 
     Each method sends one request. Errors are those of `lance_namespace`, as the server reports
     them. `ServiceUnavailableError` is raised if it does not answer. Connecting is attempted again
-    for a short time, and so are requests that only read; other requests are sent once.
+    for a short time, and so are requests that only read; other requests are sent once. Requests
+    with storage options are not even connected again, since attempts are logged with them.
     """
 
     def __init__(self, context_provider: Any = None, **properties: str) -> None:
