@@ -14,11 +14,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-import urllib3
 
 import pilum
 
 api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
+urllib3: Any = pytest.importorskip("urllib3", reason="lance-namespace is not installed")
 
 from pilum.namespace import DirectoryNamespace, RestAdapter, RestNamespace  # noqa: E402
 
