@@ -103,6 +103,29 @@ def test_rows_are_deleted_and_updated_by_indices(tmp_path: Path) -> None:
     assert dataset.to_table(["s"], "id = 508")["s"].to_pylist() == ["new"]
 
 
+def test_few_rows_of_several_fragments_are_deleted_and_updated_by_an_index(tmp_path: Path) -> None:
+    count = 4000
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    numbers = np.arange(count)
+    table = pa.table(
+        [numbers % 500, numbers % 10, [b"%d" % number for number in range(count)]],
+        pa.schema([("k", pa.int64()), ("x", pa.int64()), blob]),
+    )
+    dataset = pilum.write_dataset(
+        table, tmp_path / "t", data_storage_version="2.1", max_rows_per_file=1000
+    )
+    dataset.create_scalar_index("k", "BTREE")
+    assert dataset.delete("k = 7")["num_deleted_rows"] == 8
+    assert dataset.delete("k = 8 AND x > 3")["num_deleted_rows"] == 8
+    assert dataset.update({"x": "-1"}, "k = 9")["num_rows_updated"] == 8
+    found = lance.dataset(str(tmp_path / "t")).to_table(["k", "x"])
+    expected = [number for number in range(count) if number % 500 not in {7, 8, 9}]
+    assert found["k"].to_pylist() == [number % 500 for number in expected] + [9] * 8
+    assert found["x"].to_pylist() == [number % 10 for number in expected] + [-1] * 8
+    read = dataset.to_table(["b"], "k = 9", blob_handling="all_binary")["b"].to_pylist()
+    assert read == [b"%d" % number for number in range(9, count, 500)]
+
+
 def test_an_index_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     make(tmp_path / "t", index_type="BTREE", stable=False)
     dataset = pilum.dataset(tmp_path / "t", session=pilum.Session())

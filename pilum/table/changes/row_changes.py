@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,10 +76,19 @@ def matching_rows(
     )
     found: dict[FragmentId, list[NDArray[np.uint32]]] = {}
     for batch in scan(snapshot, with_selection(snapshot, options)):
-        addresses = batch.column(0).to_numpy()  # of one fragment: no batch spans two
-        number = FragmentId(int(fragment_ids_of(addresses[:1])[0]))
-        found.setdefault(number, []).append(rows_of(addresses).astype(np.uint32))
+        for own in _of_each_fragment(batch):
+            addresses = own.column(0).to_numpy()
+            number = FragmentId(int(fragment_ids_of(addresses[:1])[0]))
+            found.setdefault(number, []).append(rows_of(addresses).astype(np.uint32))
     return {number: DeletionVector(np.concatenate(rows)) for number, rows in found.items()}
+
+
+def _of_each_fragment(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch of a scan with addresses: rows that an index found may be of many fragments."""
+    ids = fragment_ids_of(batch.column(ROW_ADDRESS).to_numpy())
+    cuts = (np.flatnonzero(np.diff(ids)) + 1).tolist()
+    for start, stop in pairwise([0, *cuts, len(ids)]):
+        yield batch.slice(start, stop - start)
 
 
 def delete_rows(
@@ -266,7 +276,8 @@ def _changed(
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())
     read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
-    for batch in scan(snapshot, with_selection(snapshot, replace(rows, columns=read))):
+    found_rows = scan(snapshot, with_selection(snapshot, replace(rows, columns=read)))
+    for batch in chain.from_iterable(map(_of_each_fragment, found_rows)):
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         found.append(addresses)
         columns = [
