@@ -13,6 +13,7 @@ Source: `spark/connect/relations.proto` of Spark 4.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -65,6 +66,8 @@ _BY_TASK = frozenset(
         "uuid",
     }
 )
+# A row of the result depends on several rows, or a row becomes several.
+_OTHER_ROWS = re.compile(r"\bover\b|window|explode|\binline|stack|json_tuple", re.IGNORECASE)
 _STARS = frozenset({"unresolved_star", "unresolved_regex"})
 
 
@@ -274,6 +277,8 @@ class _Chain:
                 return False
             self.limit = min(message.limit, self.limit or message.limit)
             return True
+        if kind in {"project", "with_columns"} and _OTHER_ROWS.search(str(message)):
+            return False
         if kind == "project":
             return self._project(message)
         if kind == "with_columns":

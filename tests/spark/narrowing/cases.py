@@ -122,10 +122,20 @@ CASES = (
         lambda t: t.groupBy("q").agg(sf.max(sf.to_json(sf.struct("*")))),
         " ".join(NAMES),
     ),
+    asked(
+        "above a window",
+        lambda t: (
+            t.withColumn("r", sf.expr("count(*) OVER (PARTITION BY q)"))
+            .where("id < 10")
+            .select("r")
+        ),
+        "id q",
+    ),
     asked("sorted", lambda t: t.orderBy(sf.desc("id")).limit(3).select("id"), "id"),
 )
 
 ON_CONNECT = {
+    "above a window",
     "all columns in an aggregate",
     "conditions",
     "new columns",
