@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ FEW_ROWS = 128
 """Maximum number of rows that are read this way."""
 
 _ROW = (1 << 32) - 1
+
+_Ranges: TypeAlias = dict[tuple[int, int, int], RowRanges]
+"""Ranges of rows within a page, by its first row and the rows of a fragment, from and to, in it."""
 
 
 def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> pa.Table | None:
@@ -121,9 +124,10 @@ def _read(
     runs: list[list[_Run | _PlainRun]] = [[] for _ in wanted.fields]
     try:
         for fields, rows in fragments:
+            made: _Ranges = {}
             for own, field in zip(runs, fields, strict=True):
                 assert isinstance(field, LeafFieldReader)
-                if not _add(field, rows, pages, own):
+                if not _add(field, rows, made, pages, own):
                     field.has_other_pages = True
                     return None
         if not fragments:
@@ -136,15 +140,18 @@ def _read(
 def _add(
     field: LeafFieldReader,
     rows: list[int],
+    made: _Ranges,
     pages: list[tuple[KnownPage, NDArray[np.int64]]],
     runs: list[_Run | _PlainRun],
 ) -> bool:
     """Add the pages of a field with rows of its fragment, or their places if pages are plain.
 
+    Pages of other fields with the same rows share what is `made` of these.
+
     Returns:
         False if a page has another form.
     """
-    known = _pages(field, rows)
+    known = _pages(field, rows, made)
     if known is None:
         is_number = field.field.arrow_type.id in NUMBERS
         plain = field.plain if is_number else None
@@ -266,7 +273,9 @@ def _fragments(
         first = last
 
 
-def _pages(field: LeafFieldReader, rows: list[int]) -> list[tuple[KnownPage, RowRanges]] | None:
+def _pages(
+    field: LeafFieldReader, rows: list[int], made: _Ranges
+) -> list[tuple[KnownPage, RowRanges]] | None:
     """Return the pages of a field with rows of its fragment; None if they are not known."""
     found = []
     cuts: list[int] = field.page_cuts
@@ -278,7 +287,10 @@ def _pages(field: LeafFieldReader, rows: list[int]) -> list[tuple[KnownPage, Row
             return None
         last = count if cuts[number + 1] > rows[-1] else bisect_left(rows, cuts[number + 1], first)
         start = cuts[number]
-        own = rows[first:last] if start == 0 else [row - start for row in rows[first:last]]
-        found.append((page, RowRanges.of_few(own)))
+        ranges = made.get((start, first, last))
+        if ranges is None:
+            own = rows[first:last] if start == 0 else [row - start for row in rows[first:last]]
+            ranges = made[start, first, last] = RowRanges.of_few(own)
+        found.append((page, ranges))
         first = last
     return found
