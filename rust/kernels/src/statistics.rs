@@ -12,10 +12,6 @@ pub struct FixedCosts {
 
 /// Most values of one run-length encoded chunk.
 pub const RLE_CHUNK: usize = 4096;
-const _: () = assert!(
-    RLE_CHUNK.is_multiple_of(GROUP),
-    "chunks are cut into whole groups"
-);
 
 /// Costs of a page of values of 8, 16, 32 or 64 bits.
 pub fn fixed_costs(data: &[u8], bits: usize) -> Result<FixedCosts> {
@@ -88,16 +84,13 @@ fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
 
 fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
     let (values, _) = data.as_chunks::<N>();
-    let (mut num_runs, mut inline_bitpacking_bytes) = (0, 0);
-    for chunk in values.chunks(RLE_CHUNK) {
-        num_runs += runs(chunk);
-        for group in chunk.chunks(GROUP) {
-            inline_bitpacking_bytes += N + packed_bytes(width_of(group));
-        }
-    }
+    // Two passes: alternating between both sums waits for memory at each chunk.
     FixedCosts {
-        rle_bytes: num_runs * (N + 1),
-        inline_bitpacking_bytes,
+        rle_bytes: values.chunks(RLE_CHUNK).map(runs).sum::<usize>() * (N + 1),
+        inline_bitpacking_bytes: values
+            .chunks(GROUP)
+            .map(|group| N + packed_bytes(width_of(group)))
+            .sum(),
     }
 }
 
