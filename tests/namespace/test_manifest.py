@@ -6,7 +6,6 @@ import pickle
 import threading
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -16,14 +15,6 @@ import pilum
 api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
 
 ROWS = pa.table({"x": [1, 2]})
-
-
-@pytest.fixture(params=["local", "memory"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "local":
-        return str(tmp_path)
-    pytest.importorskip("obstore")
-    return f"memory://{uuid4().hex}"
 
 
 @pytest.fixture
