@@ -1,7 +1,7 @@
 """The command line of the bench of indices: `python -m bench.indices`.
 
-`--large` asks what the goals are stated for: 10,000,000 rows and 1,000,000 documents, in about ten
-minutes on two cores, and 12 GiB of memory. DuckDB and tantivy take part where they are installed.
+`--large` asks what the goals are stated for: 10,000,000 rows and 1,000,000 documents. DuckDB and
+tantivy take part where they are installed.
 """
 
 from __future__ import annotations
