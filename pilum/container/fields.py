@@ -181,10 +181,14 @@ def _joint_runs(
 
 def _joint_key(place: int, segment: LeafSegment, pages: Sequence[PageRead]) -> Hashable:
     """Return a key that the segments share whose pages can be decoded into one array."""
-    if not pages or segment.field.has_members:
+    own = segment.field
+    if not pages or own.has_members:
         return place
+    if len(pages) == 1:
+        form = joint_key(pages[0])
+        return place if form is None else (id(own.field), own.joint_id, form)
     forms = [joint_key(page) for page in pages]
-    return place if None in forms else (segment.field.joint_id, *forms)
+    return place if None in forms else (id(own.field), own.joint_id, *forms)
 
 
 def _joint_groups(
@@ -199,8 +203,7 @@ def _joint_groups(
     groups: dict[Hashable, list[int]] = {}
     for place, (segment, pages) in enumerate(zip(segments, reads, strict=True)):
         is_in_memory = bool(pages) and pages[0].memory is not None
-        joint = _joint_key(place, segment, pages) if is_in_memory else place
-        key = place if joint == place else (id(segment.field.field), joint)
+        key = _joint_key(place, segment, pages) if is_in_memory else place
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 

@@ -212,9 +212,9 @@ class Column:
             rows = RowRanges(rows.bounds + skip)
         if self.elements > 1:
             rows = RowRanges(rows.bounds * self.elements)
-        page = PageRead(
-            self._parsed(number), self.entries[number][0], rows, source, self.index, number
-        )
+        known = self._known
+        layout = known.layouts[number] or self._parsed(number)
+        page = PageRead(layout, known.entries[number][0], rows, source, self.index, number)
         if page.memory is None and not page.is_whole:
             page.lookup = self._slot(number)
         return page

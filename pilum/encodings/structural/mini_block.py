@@ -298,8 +298,11 @@ def _by_source(pages: Sequence[PageRead]) -> list[tuple[Source, list[int]]]:
     """Group pages by their file; return the places of each."""
     found: dict[int, tuple[Source, list[int]]] = {}
     for place, page in enumerate(pages):
-        source = page.source
-        found.setdefault(id(source), (source, []))[1].append(place)
+        own = found.get(id(page.source))
+        if own is None:
+            found[id(page.source)] = page.source, [place]
+        else:
+            own[1].append(place)
     return list(found.values())
 
 

@@ -365,7 +365,7 @@ class StoredFragments(Fragments):
             layout = file.fields, file.column_indices
             if fault := _fault_of_path(file.path) or self._fault_of_layout(layout):
                 raise CorruptFileError(fault, f"data file {file.path!r}", where)
-        if twice := _listed_twice(fragment):
+        if len(fragment.files) > 1 and (twice := _listed_twice(fragment)):
             raise CorruptFileError("listed twice", f"data file {twice!r}", where)
         return fragment
 
@@ -604,8 +604,6 @@ def _is_lossy(message: table_pb2.DataFragment) -> bool:
 
 def _listed_twice(fragment: Fragment) -> str:
     """Return the path of a data file that a fragment has twice; empty if there is none."""
-    if len(fragment.files) < 2:
-        return ""
     counts = Counter((file.path, file.base_id) for file in fragment.files)
     return next((path for (path, _), count in counts.items() if count > 1), "")
 

@@ -250,16 +250,20 @@ class Pending:
         Segments without selected rows are not read at all.
         """
         first, kept = 0, self._window.kept
+        if kept is None:
+            for segment in segments:
+                size_bytes = segment.rows.num_rows * row_bytes
+                self.size_bytes += size_bytes
+                yield tasks.add(segment, None, size_bytes)
+            return
         for segment in segments:
             num_rows = segment.rows.num_rows
-            own = None if kept is None else kept.slice(first, num_rows)
+            own = kept.slice(first, num_rows)
             first += num_rows
-            if own is not None:
-                if not own.true_count:
-                    continue
-                own = _left(segment, own, few)
+            if not own.true_count:
+                continue
             self.size_bytes += num_rows * row_bytes
-            yield tasks.add(segment, own, num_rows * row_bytes)
+            yield tasks.add(segment, _left(segment, own, few), num_rows * row_bytes)
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Wait for the rows and return them."""
@@ -270,7 +274,8 @@ class Pending:
                 own = [self._window.meta(column.name, self._window.wanted)]
             else:
                 own = [column.pick(task.arrays()[place]) for task, place in places]
-            arrays.append(pa.chunked_array(own, column.arrow.type))
+            # Most fragments have one page; a chunked array of it is built by the table sooner.
+            arrays.append(own[0] if len(own) == 1 else pa.chunked_array(own, column.arrow.type))
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def cancel(self) -> None:
