@@ -10,6 +10,9 @@ const SHORT: usize = 16;
 /// The same for the short strings of other dictionaries.
 const MEDIUM: usize = 32;
 
+/// Of a dictionary with this many strings per row, only those that rows name are looked at.
+const FEW: usize = 4;
+
 /// Looks up one string per index; nulls become empty and may hold any index.
 ///
 /// Indices are little-endian, of 1, 2, 4 or 8 bytes.
@@ -21,6 +24,15 @@ pub fn strings(
     data: &[u8],
 ) -> Result<Values> {
     let rows = Rows { indices, validity };
+    if indices.len() / width.max(1) < offsets.count() / FEW {
+        return match width {
+            1 => rows.look_up_few::<1>(offsets, data),
+            2 => rows.look_up_few::<2>(offsets, data),
+            4 => rows.look_up_few::<4>(offsets, data),
+            8 => rows.look_up_few::<8>(offsets, data),
+            _ => Err(unknown_width(width)),
+        };
+    }
     let are_short = longest(offsets)? <= SHORT;
     let look_up = match (width, are_short) {
         (1, true) => Rows::look_up::<1, SHORT>,
@@ -31,9 +43,13 @@ pub fn strings(
         (4, false) => Rows::look_up::<4, MEDIUM>,
         (8, true) => Rows::look_up::<8, SHORT>,
         (8, false) => Rows::look_up::<8, MEDIUM>,
-        _ => return Err(Corrupt(format!("dictionary indices of {width} bytes"))),
+        _ => return Err(unknown_width(width)),
     };
     look_up(&rows, offsets, data)
+}
+
+fn unknown_width(width: usize) -> Corrupt {
+    Corrupt(format!("dictionary indices of {width} bytes"))
 }
 
 /// Bytes of the longest string.
@@ -123,6 +139,32 @@ impl Rows<'_> {
         })
     }
 
+    /// Looks up rows that are fewer than the strings of the dictionary.
+    fn look_up_few<const N: usize>(&self, offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Values> {
+        let string = |place: &u32| match (*place as usize).checked_sub(1) {
+            Some(index) => offsets.value(data, index, "dictionary string"),
+            None => Ok(&[] as &[u8]),
+        };
+        let mut strings = Vec::new();
+        let mut ends = Offsets::with_capacity(8 * offsets.width(), self.indices.len() / N)?;
+        self.each_block::<N>(offsets.count() + 1, |places| {
+            let mut of_block = Vec::with_capacity(places.len());
+            for place in places {
+                let string = string(place)?;
+                strings
+                    .try_reserve(string.len())
+                    .map_err(|_| no_room(strings.len()))?;
+                strings.extend_from_slice(string);
+                of_block.push(strings.len());
+            }
+            ends.extend(of_block.into_iter(), strings.len())
+        })?;
+        Ok(Values::Variable {
+            offsets: ends,
+            data: strings,
+        })
+    }
+
     /// Calls a function with the places of rows in the entries, block by block: 0 for null, the
     /// index plus 1 for others.
     fn each_block<const N: usize>(
@@ -180,11 +222,7 @@ impl<const S: usize> Filled<S> {
     fn new(total: usize) -> Result<Self> {
         let size = total.saturating_add(S);
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| {
-            Corrupt(format!(
-                "strings of a dictionary, bytes: no room for {size}"
-            ))
-        })?;
+        bytes.try_reserve_exact(size).map_err(|_| no_room(size))?;
         bytes.resize(size, 0);
         Ok(Self {
             bytes,
@@ -235,6 +273,12 @@ impl<const S: usize> Filled<S> {
         self.bytes.truncate(total);
         Ok(self.bytes)
     }
+}
+
+fn no_room(size: usize) -> Corrupt {
+    Corrupt(format!(
+        "strings of a dictionary, bytes: no room for {size}"
+    ))
 }
 
 fn missing() -> Corrupt {
@@ -310,6 +354,39 @@ mod tests {
                 assert_eq!(unknown.is_err(), rows > 0);
             }
         }
+    }
+
+    #[test]
+    fn few_rows_of_a_large_dictionary() {
+        let words: Vec<String> = (0..100).map(|n| "w".repeat(n % 40)).collect();
+        let mut ends = vec![0i32];
+        for word in &words {
+            ends.push(ends.last().unwrap() + i32::try_from(word.len()).unwrap());
+        }
+        let (offsets, data) = (OffsetsIn::Small(&ends), words.concat());
+        for width in [1, 2, 4, 8] {
+            let rows = [99u64, 0, 200, 57];
+            let indices: Vec<u8> = rows
+                .iter()
+                .flat_map(|row| row.to_le_bytes().into_iter().take(width))
+                .collect();
+            let found = strings(&indices, width, Some(&[0b1011]), offsets, data.as_bytes());
+            let Values::Variable {
+                offsets: Offsets::Small(found),
+                data: bytes,
+            } = found.unwrap()
+            else {
+                panic!()
+            };
+            assert_eq!(found, [0, 19, 19, 19, 36]);
+            assert_eq!(bytes, "w".repeat(36).as_bytes());
+            assert!(strings(&indices, width, None, offsets, data.as_bytes()).is_err());
+        }
+        assert!(strings(&[0; 9], 3, None, offsets, data.as_bytes()).is_err());
+        ends[58] = 1 << 30; // the end of string 57
+        let damaged = OffsetsIn::Small(&ends);
+        assert!(strings(&[57], 1, None, damaged, data.as_bytes()).is_err());
+        assert!(strings(&[3], 1, None, damaged, data.as_bytes()).is_ok());
     }
 
     #[test]
