@@ -73,6 +73,7 @@ def cluster(
     options: WriteOptions,
     *,
     order: Sequence[str],
+    fragments: Collection[int] | None = None,
     commit_every: int | None = None,
     journal: Journal | None = None,
 ) -> CompactionMetrics:
@@ -87,6 +88,7 @@ def cluster(
         table: The latest version of the table.
         options: How rows are divided into files; files have the version of the table.
         order: A description of the order, which identifies a named job.
+        fragments: The ids of the fragments to rewrite; None for all.
         commit_every: Number of adjacent fragments that are ordered and committed as one group.
         journal: The journal of a named job.
 
@@ -95,7 +97,7 @@ def cluster(
         UnsupportedFeatureError: If the table has blob columns, or an index that cannot be remapped.
     """
     require_clusterable(table.snapshot)
-    groups = _groups(table.snapshot, commit_every)
+    groups = _groups(table.snapshot, fragments, commit_every)
     if journal is not None:
         facts = {"cluster": list(order), "commit_every": commit_every}
         groups = list(journal.begin(facts, {str(group[0]): group for group in groups}).values())
@@ -127,9 +129,12 @@ def write_cluster_part(
     return with_lineage(written, lineage_of_rows(job.base.snapshot, places))
 
 
-def _groups(snapshot: Snapshot, size: int | None) -> list[list[int]]:
+def _groups(
+    snapshot: Snapshot, fragments: Collection[int] | None, size: int | None
+) -> list[list[int]]:
     """Return groups of adjacent fragments."""
-    ids = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
+    known = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
+    ids = known if fragments is None else [number for number in known if number in fragments]
     step = size or max(1, len(ids))
     return [ids[start : start + step] for start in range(0, len(ids), step)]
 

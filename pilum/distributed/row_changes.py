@@ -45,6 +45,8 @@ __all__ = [
     "RowChange",
     "UpdateResult",
     "delete",
+    "found_rows",
+    "fragments_with",
     "update",
 ]
 
@@ -139,13 +141,23 @@ def delete(tasks: Tasks, change: RowChange, where: str, *, local_bytes: int = 0)
         return table.delete(where, **change.keywords)
 
     def attempt(job: WriteJob) -> tuple[Operation, int]:
-        snapshot = job.base.snapshot
-        work = partial(_matching, job.base, bind(where, snapshot.schema.arrow))
-        found = run_for_job(tasks, fragment_groups(job.base), work, job)
-        rows = {number: vector for part in found for number, vector in part.items()}
-        return delete_rows(snapshot, rows, where), sum(map(len, rows.values()))
+        rows = found_rows(tasks, job, where)
+        return delete_rows(job.base.snapshot, rows, where), sum(map(len, rows.values()))
 
     return DeleteResult(num_deleted_rows=change.commit_once(table, attempt, 0))
+
+
+def found_rows(tasks: Tasks, job: WriteJob, where: str) -> dict[FragmentId, DeletionVector]:
+    """Return the rows of each fragment for which a condition is true, as tasks find them."""
+    work = partial(_matching, job.base, bind(where, job.base.schema))
+    found = run_for_job(tasks, fragment_groups(job.base), work, job)
+    return {number: vector for part in found for number, vector in part.items()}
+
+
+def fragments_with(tasks: Tasks, version: TableVersion, where: str) -> frozenset[FragmentId]:
+    """Return the fragments that have rows for which a condition is true, as tasks find them."""
+    work = partial(_fragments_of, version, bind(where, version.schema))
+    return frozenset().union(*tasks.run(fragment_groups(version), work))
 
 
 def update(
@@ -187,6 +199,12 @@ def _matching(
     version: TableVersion, filter: BoundFilter, group: tuple[int, ...], _: Attempt
 ) -> dict[FragmentId, DeletionVector]:
     return matching_rows(version.snapshot, filter, group)
+
+
+def _fragments_of(
+    version: TableVersion, filter: BoundFilter, group: tuple[int, ...], attempt: Attempt
+) -> frozenset[FragmentId]:
+    return frozenset(_matching(version, filter, group, attempt))
 
 
 def _rewrite(

@@ -23,6 +23,7 @@ from pilum.dataset.compaction import (
 )
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.distributed.jobs import Attempt
+from pilum.distributed.row_changes import fragments_with
 from pilum.distributed.sweeping import sweep
 from pilum.distributed.tasks import Tasks, fragment_groups
 from pilum.distributed.versions import TableVersion
@@ -39,6 +40,7 @@ __all__ = [
     "VerifyReport",
     "analyze",
     "compact",
+    "excluding_others",
     "verify",
 ]
 
@@ -80,6 +82,21 @@ def compact(
     if conflict is not None and not metrics:
         raise conflict
     return CompactionMetrics(*map(sum, zip(*map(astuple, metrics), strict=True)))
+
+
+def excluding_others(
+    tasks: Tasks,
+    uri: str,
+    where: str,
+    options: Mapping[str, Any],
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return options of a compaction of those fragments that have rows of a condition."""
+    version = TableVersion.latest(uri, storage_options)
+    wanted = fragments_with(tasks, version, where)
+    others = [one.id for one in version.snapshot.manifest.fragments if one.id not in wanted]
+    excluded = [*(options.get("excluded_fragment_ids") or ()), *others]
+    return {**options, "excluded_fragment_ids": excluded}
 
 
 @dataclass(frozen=True)

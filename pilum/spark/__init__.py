@@ -23,9 +23,11 @@ from pilum.spark.jobs.export import export
 from pilum.spark.jobs.indices import create_index, optimize_indices
 from pilum.spark.jobs.ingest import IngestResult, ingest
 from pilum.spark.jobs.upkeep import analyze, cleanup, compact, verify
+from pilum.spark.magic import load_ipython_extension
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.narrowing.leaves import Reads
 from pilum.spark.narrowing.tables import narrow, reads, table
+from pilum.spark.replacing import replace_where
 from pilum.spark.rows import delete, update
 from pilum.spark.statements import sql
 from pilum.spark.upsert import upsert
@@ -52,6 +54,7 @@ __all__ = [
     "doctor",
     "export",
     "ingest",
+    "load_ipython_extension",
     "merge_into",
     "narrow",
     "optimize_indices",
@@ -59,6 +62,7 @@ __all__ = [
     "reads",
     "register",
     "replace_columns",
+    "replace_where",
     "sql",
     "table",
     "update",

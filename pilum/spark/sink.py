@@ -66,6 +66,7 @@ __all__ = [
     "PilumWriter",
     "job_mode",
     "plan_write",
+    "stored_batches",
     "stream_writer",
     "write_frame",
     "write_task",
@@ -231,13 +232,14 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
     """Write the rows of one Spark task; call it within the task."""
     attempt = this_attempt()
     settle()
+    rows = stored_batches(job, batches)
+    return write_part(job, rows, partition=attempt.task, attempt=attempt.number)
+
+
+def stored_batches(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of Spark in the types of the table."""
     schema = job.plain_schema
-    return write_part(
-        job,
-        (convert_batch(batch, _given_columns(batch, schema)) for batch in batches),
-        partition=attempt.task,
-        attempt=attempt.number,
-    )
+    return (convert_batch(batch, _given_columns(batch, schema)) for batch in batches)
 
 
 def write_frame(frame: DataFrame, job: WriteJob, key: JobKey | None = None) -> int:

@@ -18,6 +18,7 @@ from pilum.distributed import Attempt, TableVersion, WriteJob, clustering
 from pilum.distributed.clustering import ClusterJob, Fragment, write_cluster_part
 from pilum.distributed.jobs import write_options
 from pilum.distributed.journal import Journal
+from pilum.distributed.row_changes import fragments_with
 from pilum.distributed.tasks import optional_count
 from pilum.distributed.upkeep import CompactionMetrics
 from pilum.errors import InvalidInputError
@@ -25,7 +26,7 @@ from pilum.spark.frames import read
 from pilum.spark.options import table_uri
 from pilum.spark.orders import Order
 from pilum.spark.sink import write_task
-from pilum.spark.tasks import run_tasks
+from pilum.spark.tasks import SparkTasks, run_tasks
 
 __all__ = ["cluster"]
 
@@ -39,6 +40,7 @@ def cluster(
     sort_by: Sequence[str | Column] | None = None,
     zorder_by: Sequence[str] | None = None,
     hilbert_by: Sequence[str] | None = None,
+    where: str | None = None,
     num_partitions: int | None = None,
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -48,7 +50,7 @@ def cluster(
     journal: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> CompactionMetrics:
-    """Rewrite all rows of a table, so that rows with similar values are stored close together.
+    """Rewrite the rows of a table, so that rows with similar values are stored close together.
 
     Rows keep their values, stable ids and versions; deleted rows are removed. If anything fails
     before a commit, the files written for it are deleted. All rows of one commit go through Spark's
@@ -61,6 +63,8 @@ def cluster(
         zorder_by: Order the rows along a Z-order curve, which stores rows with similar values in
             all of these columns close together.
         hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
+        where: A SQL condition: only fragments that have rows that fulfil it are rewritten, as a
+            whole.
         num_partitions: Maximum number of writing tasks; by default one per 256 MiB of files. With
             `commit_every`, the number of tasks per commit.
         max_rows_per_file: Number of rows after which a task starts a new file.
@@ -107,11 +111,16 @@ def cluster(
         max_bytes_per_file=max_bytes_per_file,
         memory_limit=memory_limit,
     )
+    table, description, fragments = TableVersion.latest(location, access), order.texts(), None
+    if where is not None:
+        description = [*description, f"WHERE {where}"]
+        fragments = fragments_with(SparkTasks(spark), table, where)
     return clustering.cluster(
         _Sorting(spark, order, num_partitions, memory_limit).sort,
-        TableVersion.latest(location, access),
+        table,
         options,
-        order=order.texts(),
+        order=description,
+        fragments=fragments,
         commit_every=commit_every,
         journal=notes,
     )

@@ -31,6 +31,7 @@ def compact(
     spark: SparkSession,
     uri: str,
     *,
+    where: str | None = None,
     commit_every: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
@@ -40,6 +41,8 @@ def compact(
     Args:
         spark: The session.
         uri: Location of the table.
+        where: A SQL condition: only fragments that have rows that fulfil it are rewritten, as a
+            whole.
         commit_every: Commit whenever this many tasks are done, so that a later failure loses
             little; None for one commit at the end.
         storage_options: Settings of the store.
@@ -56,7 +59,10 @@ def compact(
         InvalidInputError: If an argument is invalid.
         pyspark.errors.PythonException: If a task failed in all attempts. Earlier commits are kept.
     """
-    return upkeep.compact(SparkTasks(spark), table_uri(uri), options, commit_every, storage_options)
+    tasks, location = SparkTasks(spark), table_uri(uri)
+    if where is not None:
+        options = upkeep.excluding_others(tasks, location, where, options, storage_options)
+    return upkeep.compact(tasks, location, options, commit_every, storage_options)
 
 
 def analyze(

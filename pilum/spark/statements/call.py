@@ -108,11 +108,13 @@ class Call:
     def condition(self, one: Reference) -> str | None:
         """Return the WHERE clause of a change in pilum's SQL, checked against the table."""
         where = self.tree.args.get("where")
-        if where is None:
-            return None
+        return None if where is None else self.checked(one, where.this)
+
+    def checked(self, one: Reference, condition: Any) -> str:
+        """Return a condition on the rows of a table in pilum's SQL, checked against the table."""
         found = self.opened(one)
-        text = plain_text(where.this, one.alias, found.columns.names)
-        with located(where):
+        text = plain_text(condition, one.alias, found.columns.names)
+        with located(condition):
             found.condition(text)
         return text
 

@@ -120,6 +120,11 @@ class Words:
         found: exp.Version | None = self._parser._parse_version()
         return found
 
+    def where(self) -> exp.Where | None:
+        """Read `WHERE condition`, if it comes next."""
+        found: exp.Where | None = self._parser._parse_where()
+        return found
+
     def query(self) -> Any:
         """Read a query; return None if another statement comes next."""
         found = self._parser._parse_statement()

@@ -1,8 +1,10 @@
-"""OPTIMIZE table [ZORDER BY (column, …)].
+"""OPTIMIZE table [WHERE condition] [ZORDER BY (column, …)].
 
     OPTIMIZE orders                         compaction: small files become larger ones
     OPTIMIZE orders ZORDER BY (shop, day)   clustering: all rows are written in another order
+    OPTIMIZE orders WHERE day > DATE '2026-01-31'
 
+With a condition, only fragments that have rows that fulfil it are rewritten, as a whole.
 Result: fragments_removed, fragments_added.
 """
 
@@ -25,9 +27,9 @@ __all__ = ["RULE"]
 
 
 class Optimize(exp.Expression):
-    """An OPTIMIZE statement, with the table as `this` and the columns of its order."""
+    """An OPTIMIZE statement, its table as `this`, its condition and its order."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "columns": False}
 
 
 def parse(words: Words) -> Optimize | None:
@@ -35,20 +37,22 @@ def parse(words: Words) -> Optimize | None:
     if not words.take("OPTIMIZE"):
         return None
     table = words.table()
-    return Optimize(this=table, columns=words.columns() if words.take("ZORDER", "BY") else None)
+    where = words.where()
+    columns = words.columns() if words.take("ZORDER", "BY") else None
+    return Optimize(this=table, where=where, columns=columns)
 
 
 def run(call: Call) -> DataFrame:
     """Compact or cluster a table."""
     one, columns = call.target(call.tree.this), call.tree.args.get("columns")
-    options = call.options(one.place)
+    options, where = call.options(one.place), call.condition(one)
     if columns:
         known = call.columns(one)
         names = [known_column(column, known) for column in columns]
         order: dict[str, Any] = {"zorder_by" if len(names) > 1 else "sort_by": names}
-        done = cluster(call.spark, one.uri, **order, storage_options=options)
+        done = cluster(call.spark, one.uri, **order, where=where, storage_options=options)
     else:
-        done = compact(call.spark, one.uri, storage_options=options)
+        done = compact(call.spark, one.uri, where=where, storage_options=options)
     return call.report(
         fragments_removed=done.fragments_removed, fragments_added=done.fragments_added
     )

@@ -185,6 +185,54 @@ def test_tables_are_created_and_filled(spark: SparkSession, table: str, tmp_path
     assert rows(empty) == []
 
 
+@pytest.mark.reference
+def test_rows_of_a_condition_are_replaced(spark: SparkSession, uri: str) -> None:
+    """What pylance reads afterwards, and the new rows of one commit."""
+    shops = pa.table({"id": range(6), "shop": [0, 1, 2] * 2, "name": [*"abcdef"]})
+    pilum.write_dataset(shops, uri, max_rows_per_file=3, enable_stable_row_ids=True)
+
+    def sql(text: str) -> list[tuple[Any, ...]]:
+        return values(pilum.spark.sql(spark, text, tables={"t": uri}))
+
+    assert sql("INSERT INTO t PARTITION (shop = '2') SELECT 6, 'g'") == [(2,)]
+    assert sql("INSERT OVERWRITE t PARTITION (SHOP = 1) (name, id) VALUES ('h', 7)") == [(2, 1)]
+    replace = (
+        "INSERT INTO t REPLACE WHERE shop = 0 OR name = 'c' SELECT id, 0, 'n' FROM range(8, 10)"
+    )
+    assert sql(replace) == [(3, 2)]
+    assert sql("INSERT INTO t PARTITION (shop = NULL) (id) VALUES (10)") == [(5,)]
+    assert sql("INSERT OVERWRITE t PARTITION (shop = NULL) (id) VALUES (11)") == [(1, 1)]
+    expected = [(5, 2, "f"), (6, 2, "g"), (7, 1, "h"), (8, 0, "n"), (9, 0, "n"), (11, None, None)]
+    assert rows(uri, "id", "shop", "name") == expected
+    assert sql("INSERT INTO t REPLACE WHERE id > 8 SELECT 1L, 1L, 'x' WHERE false") == [(2, 0)]
+    assert rows(uri, "id") == [(5,), (6,), (7,), (8,)]
+    assert pilum.dataset(uri).verify(deep=True).is_valid
+
+
+def test_new_rows_outside_of_the_condition_are_refused(spark: SparkSession, table: str) -> None:
+    before = files(table)
+    given = spark.range(5, 10).selectExpr("id", "'n' AS name")
+    with pytest.raises(InvalidInputError, match="of the rows that they replace"):
+        pilum.spark.replace_where(given, table, "id > 6")
+    assert (version(table), files(table)) == (1, before)
+
+
+def test_one_fragment_is_optimized(spark: SparkSession, uri: str) -> None:
+    """Fragments without such rows stay, also between two that have some."""
+    pilum.write_dataset(pa.table({"id": [*range(10)]}), uri, max_rows_per_file=2)
+    condition = "id IN (0, 2, 7, 8)"
+    done = pilum.spark.sql(spark, f"OPTIMIZE lance.`{uri}` WHERE {condition}")
+    assert values(done) == [(4, 2)]
+    stayed, *_ = (one.to_table()["id"].to_pylist() for one in pilum.dataset(uri).get_fragments())
+    assert stayed == [4, 5]
+    pilum.dataset(uri).update({"id": "10 - id"})  # one fragment again
+    pilum.write_dataset(pa.table({"id": [20, 30]}), uri, mode="append")
+    statement = f"OPTIMIZE lance.`{uri}` WHERE id < 20 ZORDER BY (id)"
+    assert values(pilum.spark.sql(spark, statement)) == [(1, 1)]
+    parts = [one.to_table()["id"].to_pylist() for one in pilum.dataset(uri).get_fragments()]
+    assert sorted(parts) == [[*range(1, 11)], [20, 30]]
+
+
 def test_upkeep(spark: SparkSession, table: str) -> None:
     done = pilum.spark.sql(spark, f"OPTIMIZE lance.`{table}`")
     assert (done.columns, values(done)) == (["fragments_removed", "fragments_added"], [(2, 1)])
@@ -209,6 +257,14 @@ def test_upkeep(spark: SparkSession, table: str) -> None:
         ("DELETE FROM t VERSION AS OF 1", InvalidInputError, "latest version"),
         ("INSERT INTO t VALUES (1)", InvalidInputError, "1 values for the columns"),
         ("INSERT INTO t (id, nope) VALUES (1, 2)", ColumnNotFoundError, "line 1, column 20"),
+        ("INSERT INTO t PARTITION (id) SELECT 1", UnsupportedFeatureError, "has no partitions"),
+        ("INSERT INTO t PARTITION (id = name) SELECT 1", InvalidInputError, "is a constant"),
+        ("INSERT INTO t PARTITION (id = 1) (id) SELECT 1", InvalidInputError, "already sets id"),
+        ("INSERT INTO t PARTITION (id = 1, ID = 2) SELECT 1", InvalidInputError, "twice"),
+        ("INSERT OVERWRITE t PARTITION (id = 'x') (name) VALUES (1)", FilterError, "column 31"),
+        ("INSERT INTO t REPLACE WHERE nope = 1 SELECT 1", ColumnNotFoundError, "column 29"),
+        ("INSERT INTO t REPLACE WHERE _rowid = 1 SELECT 1, 'a', NULL", InvalidInputError, "_rowid"),
+        ("OPTIMIZE t WHERE nope = 1", ColumnNotFoundError, "line 1, column 18"),
         (
             "MERGE INTO t USING t AS f ON t.id > f.id WHEN MATCHED THEN DELETE",
             UnsupportedFeatureError,
