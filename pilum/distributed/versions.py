@@ -3,7 +3,8 @@
     driver    find_version(uri, "tag") ──▶ TableVersion(uri, 7) ──pickled──▶ tasks: scan version 7
 
 The driver looks up the version once. A process that receives the value opens the version when it
-first uses it, and keeps it open.
+first uses it, and keeps it open: also for later tasks, whose values are equal. A manifest may list
+very many fragments, and reading it in each task would cost more than most tasks.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, VersionNotFoundError
 from pilum.expressions import BoundFilter, bind
 from pilum.format.blobs import has_blobs
 from pilum.table.model.fragment import Fragment
@@ -33,6 +34,8 @@ __all__ = ["TableVersion", "branch_uri", "find_version"]
 
 # Size of a value in a column that no file contains, such as `_rowaddr`.
 _META_BYTES = 8
+_MOST_KEPT = 4
+"""Number of versions that a process keeps open for later tasks."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,18 @@ class TableVersion:
         uri: Location of the table, or of the branch.
         version: Number of the version.
         storage_options: Options of the object store.
+        identity: What distinguishes the version from one with this number of another table that
+            was at the location: its time and its transaction. None if it was not opened yet.
     """
 
     uri: str
     version: int
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    identity: str | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TableVersion, (self.uri, self.version, self.storage_options)
+        identity = _identity(vars(self)["snapshot"]) if "snapshot" in vars(self) else self.identity
+        return TableVersion, (self.uri, self.version, self.storage_options, identity)
 
     @classmethod
     def latest(cls, uri: str, storage_options: Mapping[str, str] | None = None) -> TableVersion:
@@ -76,9 +83,13 @@ class TableVersion:
         """The open version; for the modules of this package.
 
         Raises:
-            VersionNotFoundError: If the version no longer exists.
+            VersionNotFoundError: If the version no longer exists, also if another table took its
+                place.
         """
-        return Snapshot.at(open_table(self.uri, self.storage_options), self.version)
+        if self.identity is None:
+            return Snapshot.at(open_table(self.uri, self.storage_options), self.version)
+        options = tuple(sorted(self.storage_options.items()))
+        return _kept_open(self.uri, self.version, options, self.identity)
 
     @property
     def schema(self) -> pa.Schema:
@@ -112,7 +123,9 @@ class TableVersion:
 
     def fragment(self, fragment_id: int) -> Fragment:
         """Return a fragment of the version; for the modules of this package."""
-        return next(one for one in self.snapshot.manifest.fragments if one.id == fragment_id)
+        found = self.snapshot.manifest.fragments.find(fragment_id)
+        assert found is not None  # ids are those of this version
+        return found
 
     def read_schema(
         self, columns: Iterable[str] | None = None, *, with_payloads: bool = False
@@ -137,8 +150,10 @@ class TableVersion:
             columns: Names or dotted paths; also of columns that no file contains.
             fragment_id: The fragment to look at; the first one if None.
         """
-        fragments = self.snapshot.manifest.fragments
-        fragment = next(one for one in fragments if fragment_id in {None, one.id})
+        if fragment_id is None:
+            fragment = self.snapshot.manifest.fragments[0]
+        else:
+            fragment = self.fragment(fragment_id)
         fields = [one.field for one in scan_columns(self.snapshot.described, columns)]
         opened = self.snapshot.reader(fragment).fields(one for one in fields if one)
         return max(1, sum(one.bytes_per_row for one in opened) + _META_BYTES * fields.count(None))
@@ -150,6 +165,23 @@ class TableVersion:
             FilterError: If it does not parse or does not fit the columns.
         """
         return bind(text, self.columns)
+
+
+@lru_cache(_MOST_KEPT)
+def _kept_open(
+    uri: str, version: int, storage_options: tuple[tuple[str, str], ...], identity: str
+) -> Snapshot:
+    """Open a version, or return it if this process has it open."""
+    found = Snapshot.at(open_table(uri, dict(storage_options)), version)
+    if _identity(found) != identity:
+        raise VersionNotFoundError(
+            f"{uri}: version {version} is another one than before: the table was replaced"
+        )
+    return found
+
+
+def _identity(snapshot: Snapshot) -> str:
+    return f"{snapshot.manifest.timestamp_ns} {snapshot.manifest.transaction_file}"
 
 
 def find_version(

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from pilum.distributed import Attempt, WriteJob
@@ -40,16 +40,19 @@ class SparkTasks:
     spark: SparkSession
 
     def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        """Run one task per item, as `Tasks.run`; every task receives all items.
+        """Run one task per item, as `Tasks.run`.
 
-        PySparkException is raised if a task failed in all attempts.
+        Every task receives all items, as bytes, which Spark sends once to each executor if they are
+        many; it unpickles its own. PySparkException is raised if a task failed in all attempts.
         """
         if not items:
             return []
 
+        pickled = [cloudpickle.dumps(item) for item in items]  # type: ignore[no-untyped-call]
+
         def task(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> list[tuple[int, R]]:
             numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
-            return [(number, work(items[number], attempt)) for number in numbers]
+            return [(number, work(pickle.loads(pickled[number]), attempt)) for number in numbers]
 
         found = _outcomes(self.spark.range(0, len(items), 1, len(items)), task)
         results = dict(one for part in _results(found) for one in part)
