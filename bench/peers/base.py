@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.predicates import Predicate
@@ -88,6 +89,17 @@ class Peer(ABC):
     @abstractmethod
     def count(self, handle: Any, predicate: Predicate) -> int:
         """Counts the rows that match."""
+
+    def first_rows(self, handle: Any, column: str, is_ascending: bool, count: int) -> pa.Table:
+        """Reads the first rows of an order, where the library cannot sort."""
+        order = "ascending" if is_ascending else "descending"
+        values = self.column(handle, column)
+        places = pc.select_k_unstable(values, count, sort_keys=[(column, order)])
+        return self.take(handle, places.to_numpy().astype(np.int64))
+
+    def column(self, handle: Any, column: str) -> pa.Table:
+        """Reads all rows of one column."""
+        raise NotImplementedError(column)
 
     def size(self, path: Path) -> int:
         """Bytes on disk of everything that `write` made."""

@@ -74,5 +74,10 @@ class Pilum(Peer):
     ) -> pa.Table:
         return handle.to_table(columns=columns, filter=to_sql(predicate), limit=limit)
 
+    def first_rows(self, handle: Any, column: str, is_ascending: bool, count: int) -> pa.Table:
+        from pilum.dataset import ColumnOrdering
+
+        return handle.to_table(order_by=[ColumnOrdering(column, is_ascending)], limit=count)
+
     def count(self, handle: Any, predicate: Predicate) -> int:
         return int(handle.count_rows(filter=to_sql(predicate)))

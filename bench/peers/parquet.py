@@ -54,6 +54,9 @@ class Parquet(Peer):
     def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
         return handle.take(rows)
 
+    def column(self, handle: Any, column: str) -> pa.Table:
+        return handle.to_table(columns=[column])
+
     def filter(
         self, handle: Any, predicate: Predicate, columns: list[str] | None, limit: int | None
     ) -> pa.Table:

@@ -70,5 +70,11 @@ class Pylance(Peer):
     ) -> pa.Table:
         return handle.to_table(columns=columns, filter=to_sql(predicate), limit=limit)
 
+    def first_rows(self, handle: Any, column: str, is_ascending: bool, count: int) -> pa.Table:
+        from lance.dataset import ColumnOrdering
+
+        order = [ColumnOrdering(column, ascending=is_ascending)]
+        return handle.scanner(order_by=order, limit=count).to_table()
+
     def count(self, handle: Any, predicate: Predicate) -> int:
         return int(handle.count_rows(filter=to_sql(predicate)))

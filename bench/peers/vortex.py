@@ -59,6 +59,11 @@ class Vortex(Peer):
         indices = self.module.array(pa.array(rows.astype(np.uint64)))
         return handle.scan(indices=indices).read_all().to_arrow_table()
 
+    def column(self, handle: Any, column: str) -> pa.Table:
+        found = handle.scan([column]).read_all().to_arrow_table()
+        fields = [field.with_type(_without_views(field.type)) for field in found.schema]
+        return found.cast(pa.schema(fields))
+
     def filter(
         self, handle: Any, predicate: Predicate, columns: list[str] | None, limit: int | None
     ) -> pa.Table:

@@ -8,6 +8,7 @@ from bench.questions.filter import FILTER_QUESTIONS
 from bench.questions.memory import MEMORY_QUESTIONS
 from bench.questions.one_core import ScanOnOneCore
 from bench.questions.opening import Open
+from bench.questions.order import ORDER_QUESTIONS
 from bench.questions.patterns import PATTERN_QUESTIONS
 from bench.questions.scan import Scan
 from bench.questions.size import Size, SmallSize
@@ -26,6 +27,7 @@ QUESTIONS: dict[str, Question] = {
         Take(1000),
         *PATTERN_QUESTIONS,
         *FILTER_QUESTIONS,
+        *ORDER_QUESTIONS,
         Write(),
         Size(),
         SmallSize(),

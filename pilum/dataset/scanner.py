@@ -123,8 +123,21 @@ class LanceScanner:
 
             found = search_rows(self._snapshot, self._options, wanted.search, wanted.indices)
             return batches([found], self._options.batch_size or BATCH_ROWS)
-        rows = scan(self._source, self._selected(self._options))
+        rows = scan(self._source, self._first_rows())
         return without_ids(self._snapshot, rows) if wanted.with_deleted else rows
+
+    def _first_rows(self) -> ScanOptions:
+        """Return the options without most rows that a limit leaves out after sorting."""
+        wanted, limit = self._scan, self._scan.options.limit
+        if not wanted.order_by or limit is None or wanted.with_deleted:
+            return self._selected(self._options)
+        from pilum.table.read.top_rows import only_first, with_bound  # few scans are sorted
+
+        num_rows = limit + wanted.options.offset
+        bounded = with_bound(self._snapshot, self._options, wanted.order_by, num_rows)
+        if bounded is None:
+            return self._selected(self._options)
+        return only_first(self._snapshot, self._selected(bounded), wanted.order_by, num_rows)
 
     def _selected(self, options: ScanOptions, only_counts: bool = False) -> ScanOptions:
         """Return the options with the rows that indices found; they do not list deleted rows."""
