@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
 
-__all__ = ["Bitmap"]
+__all__ = ["Bitmap", "roaring"]
 
 _MAX = 2**32 - 1
 
@@ -175,4 +177,12 @@ def _set_of(values: Iterable[int] | pa.Array | pa.ChunkedArray) -> Any:
         return BitMap()
     if found.ndim != 1 or found.dtype.kind not in "iu" or found.min() < 0 or found.max() > _MAX:
         raise InvalidInputError(f"a bitmap takes integers from 0 to {_MAX}, found {values!r:.80}")
-    return BitMap(found.astype(np.uint32))
+    return roaring(found.astype(np.uint32))
+
+
+def roaring(numbers: NDArray[np.uint32]) -> BitMap:
+    """Return a set of numbers, without containers of runs.
+
+    An array of Python is copied as a whole, one of NumPy number by number.
+    """
+    return BitMap(array("I", numbers.tobytes()), optimize=False)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 from pilum.arguments import optional_count
+from pilum.bitmap import roaring
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.projection import computed
@@ -173,7 +173,7 @@ class FragmentColumns:
         fields = list(map(int, updated.fields))
         if not with_offsets:
             return metadata, fields
-        return metadata, fields, BitMap(updated.offsets.astype("uint32")).serialize()
+        return metadata, fields, roaring(updated.offsets.astype("uint32")).serialize()
 
     def _join(self, spool: Spool, left_on: str, right_on: str | None) -> Join:
         for name in (left_on, right_on):

@@ -17,6 +17,7 @@ from array import array
 import numpy as np
 from pyroaring import BitMap, BitMap64
 
+from pilum.bitmap import roaring
 from pilum.errors import CorruptFileError
 from pilum.format.rows import Addresses, addresses_in, by_fragment
 
@@ -32,8 +33,7 @@ def pack_rows(rows: Addresses) -> bytes:
     """Pack sorted, distinct row references."""
     parts = [b""]
     for upper, places in by_fragment(rows):
-        lower = array("I", rows[places].astype(np.uint32).tobytes())
-        bitmap = BitMap(lower, optimize=False).serialize()
+        bitmap = roaring(rows[places].astype(np.uint32)).serialize()
         parts += [_GROUP.pack(upper, len(bitmap)), bitmap]
     parts[0] = _COUNT.pack(len(parts) // 2)
     return b"".join(parts)

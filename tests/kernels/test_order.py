@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,36 @@ def test_equal_pairs(wanted: list[int], keys: list[int], kind: Any) -> None:
         if one == other
     ]
     assert list(zip(places.tolist(), found.tolist(), strict=True)) == expected
+
+
+_DRAWN: dict[str, Callable[[np.random.Generator, tuple[int, int]], NDArray[Any]]] = {
+    "even": lambda random, ends: np.arange(ends[0], ends[1], (ends[1] - ends[0]) // 5000),
+    "random": lambda random, ends: random.integers(ends[0], ends[1], 5000),
+    "clustered": lambda random, ends: (
+        random.integers(ends[0], ends[1], 20).repeat(250) // 2 + random.integers(0, 300, 5000)
+    ),
+    "growing": lambda random, ends: (ends[1] - 1) // random.integers(1, 10**6, 5000),
+    "equal": lambda random, ends: random.choice([ends[0], ends[1] - 1], 5000),
+}
+"""Keys between two ends."""
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("drawn", _DRAWN)
+def test_pairs_of_few_keys(drawn: str, kind: Any) -> None:
+    """Places that are guessed are those of a binary search, whatever the distribution."""
+    random, info = np.random.default_rng(5), np.iinfo(kind)
+    keys = np.sort(_DRAWN[drawn](random, (int(info.min), min(int(info.max), 2**63 - 1))))
+    keys = keys.astype(kind)
+    ends = np.array([info.min, info.max], kind)
+    wanted = np.sort(
+        np.concatenate([random.choice(keys, 90), random.choice(keys[9:], 30) // 2, ends])
+    )
+    places, found = equal_pairs(wanted, keys)
+    starts, stops = (keys.searchsorted(wanted, side) for side in ("left", "right"))
+    assert places.tolist() == np.repeat(np.arange(len(wanted)), stops - starts).tolist()
+    pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+    assert found.tolist() == [place for start, stop in pairs for place in range(start, stop)]
 
 
 def test_pairs_of_two_types() -> None:

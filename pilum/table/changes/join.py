@@ -139,12 +139,13 @@ class Matches:
         )
 
     def in_order(self) -> Matches:
-        """Return the same pairs, sorted."""
-        if not (self.rows[1:] >= self.rows[:-1]).all():
-            rows, addresses = sort_pairs(self.rows.view(np.uint64), self.addresses)
-            return Matches(addresses, rows.view(np.int64)).in_order()
+        """Return the same pairs, sorted by addresses, and those of one address by rows."""
         addresses, rows = sort_pairs(self.addresses, self.rows.view(np.uint64))
-        return Matches(addresses, rows.view(np.int64))
+        found = Matches(addresses, rows.view(np.int64))
+        if (addresses[1:] > addresses[:-1]).all() or (self.rows[1:] >= self.rows[:-1]).all():
+            return found
+        rows, addresses = sort_pairs(rows, addresses)
+        return Matches(addresses, rows.view(np.int64)).in_order()
 
 
 def require_joinable(schema: pa.Schema) -> None:

@@ -32,6 +32,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pilum.bitmap import roaring
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Ranges, Store
@@ -256,7 +257,7 @@ def _from_bitmap(data: bytes, num_rows: int) -> DeletionVector:
 
 def _to_bitmap(vector: DeletionVector) -> bytes:
     # Run containers would be smaller, but the reference writes none.
-    data: bytes = BitMap(vector.offsets, optimize=False).serialize()
+    data: bytes = roaring(vector.offsets).serialize()
     return data
 
 

@@ -24,6 +24,7 @@ from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
+from pilum.bitmap import roaring
 from pilum.errors import CommitConflictError, CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.storage.base import Store, write_object
@@ -208,7 +209,7 @@ def _addresses(store: Store, fragments: Iterable[Fragment]) -> bytes:
         rows = BitMap(range(fragment.physical_rows))
         deleted = load_deletions(store, fragment)
         if deleted is not None:
-            rows -= BitMap(deleted.offsets)
+            rows -= roaring(deleted.offsets)
         if rows:
             rows.run_optimize()
             parts.append(struct.pack("<I", fragment.id) + rows.serialize())

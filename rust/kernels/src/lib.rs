@@ -16,6 +16,7 @@ pub mod compression;
 pub mod dictionary;
 pub mod distinct;
 pub mod error;
+pub mod even_keys;
 pub mod fsst;
 pub mod full_zip;
 pub mod inverted;

@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Result, ensure, out_of_range, part, rest, signed, size};
+use crate::even_keys::{BLOCK, EvenKeys, Number};
 use crate::offsets::OffsetsIn;
 
 /// Most bits of a digit: the counts of 2048 digits stay in the fastest cache.
@@ -85,12 +86,9 @@ pub fn sort_pairs(keys: &[u64], values: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> 
 }
 
 /// The pairs of equal items of some wanted ones and of keys: the places in both, which ascend.
-pub fn equal_pairs<T: Ord + Copy>(wanted: &[T], keys: &[T]) -> Result<(Vec<i64>, Vec<i64>)> {
+pub fn equal_pairs<T: Number>(wanted: &[T], keys: &[T]) -> Result<(Vec<i64>, Vec<i64>)> {
     let (mut places, mut found) = (Vec::with_capacity(wanted.len()), Vec::new());
-    let mut start = 0;
-    for (place, one) in wanted.iter().enumerate() {
-        let left = rest(keys, start, "keys")?;
-        start += first_not_less(left, one)?;
+    for (place, (one, start)) in wanted.iter().zip(first_places(wanted, keys)?).enumerate() {
         let equal = rest(keys, start, "keys")?
             .iter()
             .take_while(|key| *key == one);
@@ -101,6 +99,33 @@ pub fn equal_pairs<T: Ord + Copy>(wanted: &[T], keys: &[T]) -> Result<(Vec<i64>,
     }
     Ok((places, found))
 }
+
+/// The place of the first of some ascending keys that is not less than each wanted one.
+fn first_places<T: Number>(wanted: &[T], keys: &[T]) -> Result<Vec<usize>> {
+    let is_sparse = keys.len() / wanted.len().max(1) >= SPARSE_KEYS;
+    let mut even = EvenKeys::new(keys, wanted.len()).filter(|_| is_sparse);
+    let (mut places, mut start) = (Vec::with_capacity(wanted.len()), 0);
+    for block in wanted.chunks(BLOCK) {
+        even = even.filter(EvenKeys::are_even);
+        if let Some(even) = &mut even {
+            even.guess(block);
+        }
+        for (place, one) in block.iter().enumerate() {
+            let guessed = even
+                .as_mut()
+                .and_then(|even| even.first_not_less(place, *one));
+            start = match guessed {
+                Some(first) => first,
+                None => start + first_not_less(rest(keys, start, "keys")?, one)?,
+            };
+            places.push(start);
+        }
+    }
+    Ok(places)
+}
+
+/// Keys for each wanted one, above which places are guessed rather than all keys passed.
+const SPARSE_KEYS: usize = 32;
 
 /// Ascending keys, their references, and the ascending keys that are searched for among them.
 pub type Sought<'a, T> = (&'a [T], &'a [u64], &'a [T]);
@@ -271,9 +296,11 @@ mod tests {
         let found = equal_pairs(&[1, 4, 4, 9], &[0, 1, 1, 3, 4, 5, 6, 7, 8]);
         assert_eq!(found, Ok((vec![0, 0, 1, 2], vec![1, 2, 4, 4])));
         assert_eq!(equal_pairs(&[5_u32], &[]), Ok((vec![], vec![])));
-        let keys: Vec<u32> = (0..100).collect();
-        let found = equal_pairs(&[0, 1, 50, 99, 100], &keys);
-        assert_eq!(found, Ok((vec![0, 1, 2, 3], vec![0, 1, 50, 99])));
+        for step in [1, 7] {
+            let keys: Vec<u32> = (0..1000).map(|key| key * step).collect();
+            let found = equal_pairs(&[0, step, 50 * step, 999 * step, 1000 * step], &keys);
+            assert_eq!(found, Ok((vec![0, 1, 2, 3], vec![0, 1, 50, 999])));
+        }
     }
 
     #[test]

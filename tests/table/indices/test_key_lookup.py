@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.errors import InvalidInputError
 from pilum.table.indices import key_lookup
 from pilum.table.indices.key_lookup import look_up
 
@@ -99,3 +100,54 @@ def test_merges_by_an_indexed_key(tmp_path: Path, key: str) -> None:
     assert found[0][0] == found[1][0]
     assert found[0][0]["num_updated_rows"] > 3
     assert found[0][1].equals(found[1][1])
+
+
+_KEYS = (
+    lambda random: random.permutation(4000),
+    lambda random: random.integers(-(2**62), 2**62, 4000),
+    lambda random: random.integers(0, 900, 4000),
+    lambda random: random.integers(0, 9, 4000) * 2**40 + random.integers(0, 700, 4000),
+)
+"""Keys of a table: dense, random, repeated and clustered."""
+
+
+@pytest.mark.seeds(8)
+def test_random_merges_by_an_indexed_key(tmp_path: Path, seed: int) -> None:
+    """Rows are those of a merge in plain Python: nulls, deleted rows, rows without index."""
+    random = np.random.default_rng(seed)
+    keys = pa.array(_KEYS[seed % 4](random), mask=random.random(4000) < 0.05)
+    table = pa.table({"key": keys, "value": np.arange(4000)})
+    stable = bool(random.integers(2))
+    dataset = pilum.write_dataset(
+        table[:3500], tmp_path / "t", max_rows_per_file=1000, enable_stable_row_ids=stable
+    )
+    dataset.create_scalar_index("key", "BTREE")
+    dataset = pilum.write_dataset(table[3500:], dataset.uri, mode="append")
+    dataset.delete(f"value % 13 = {seed}")
+    drawn = random.choice(4000, 60, replace=False).tolist()
+    wanted = dict.fromkeys([*keys.take(drawn).to_pylist(), -1, 10**15])
+    rows = [row for row in table.to_pylist() if row["value"] % 13 != seed]
+    values = -1 - np.arange(len(wanted))
+    source = pa.table({"key": pa.array([*wanted], pa.int64()), "value": values})
+    merge = dataset.merge_insert("key").when_not_matched_insert_all()
+    deletes = bool(random.integers(2))
+    merge = merge.when_matched_delete() if deletes else merge.when_matched_update_all()
+    with pytest.raises(InvalidInputError, match="several rows of the source"):
+        merge.execute(pa.concat_tables([source, source]))
+    result = merge.execute(source)
+    new = {row["key"]: row["value"] for row in source.to_pylist() if row["key"] is not None}
+    known = {row["key"] for row in rows}
+    matched = [row for row in rows if row["key"] in new]
+    expected = [row for row in rows if row["key"] not in new]
+    expected += [] if deletes else [{**row, "value": new[row["key"]]} for row in matched]
+    inserted = [row for row in source.to_pylist() if row["key"] is None or row["key"] not in known]
+    assert result == {
+        "num_inserted_rows": len(inserted),
+        "num_updated_rows": 0 if deletes else len(matched),
+        "num_deleted_rows": len(matched) if deletes else 0,
+    }
+    found = dataset.to_table(["key", "value"]).to_pylist()
+    assert Counter(map(str, found)) == Counter(map(str, expected + inserted))
+    some = next(key for key in new if key in known)
+    named = [row for row in expected if row["key"] == some]
+    assert dataset.to_table(filter=f"key = {some}").num_rows == len(named)
