@@ -75,6 +75,8 @@ class Options(Following):
         txn_version: Writing: number of the write, which increases with each write.
         check_replays: Writing: whether a micro-batch that is written again must have the same rows
             as before; see `pilum.spark.tally`.
+        compact_every: Writing streams: after this many micro-batches, the newest small files are
+            joined.
         schema_mode: Writing: "merge" adds the columns that a table lacks.
         stable_row_ids: Writing: whether rows of a new table keep their ids when they move.
         encoding: Writing: settings of the encodings; each of its attributes is an option.
@@ -106,6 +108,7 @@ class Options(Following):
     txn_app_id: str | None = None
     txn_version: int | None = None
     check_replays: bool = True
+    compact_every: int | None = None
     schema_mode: Literal["merge"] | None = None
     stable_row_ids: bool = False
     encoding: EncodingOptions = field(default_factory=EncodingOptions)
@@ -282,6 +285,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "txn_app_id": str,
     "txn_version": _count,
     "check_replays": _truth,
+    "compact_every": _positive,
     "schema_mode": _one_of("merge"),
     "stable_row_ids": _truth,
 }

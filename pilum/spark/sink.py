@@ -45,6 +45,7 @@ from pilum.distributed import (
     write_part,
 )
 from pilum.distributed.jobs import JobKey, write_options
+from pilum.distributed.recent_files import compact_recent
 from pilum.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -128,6 +129,7 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
         self._checks = options.check_replays
+        self._compact_every = options.compact_every
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamPart:
         """Write the rows of one task."""
@@ -142,6 +144,8 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts:
             _publish(parts[0].job, parts, (parts[0].query_id, batchId), self._checks)
+        if self._compact_every and (batchId + 1) % self._compact_every == 0:
+            compact_recent(self.job.uri, self.job.storage_options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Delete the files of a micro-batch in which a task failed.

@@ -107,3 +107,23 @@ def test_spans_of_time(text: str, seconds: float) -> None:
 def test_what_is_no_span_of_time(text: str) -> None:
     with pytest.raises(InvalidInputError):
         seconds_of(text)
+
+
+def test_nothing_is_searched_while_no_version_is_old(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stream may commit thousands of versions before the first is removed."""
+    options: Any = {"interval": 2, "older_than_seconds": 3600}
+    dataset = pilum.write_dataset(ROWS, str(tmp_path / "table"), auto_cleanup_options=options)
+    for _ in range(4):
+        dataset.insert(ROWS)
+    # A search would read this manifest, and report the damage.
+    (tmp_path / "table" / "_versions" / f"{2**64 - 1 - 2}.manifest").write_bytes(b"damaged")
+    with caplog.at_level(logging.WARNING):
+        dataset.insert(ROWS)
+    assert dataset.version == 6
+    assert not caplog.text
+    dataset.update_config({"lance.auto_cleanup.older_than": "0s"})
+    with caplog.at_level(logging.WARNING):
+        dataset.insert(ROWS)
+    assert "automatic cleanup" in caplog.text

@@ -64,6 +64,17 @@ def test_each_micro_batch_is_one_commit_and_a_replayed_one_none(
     assert (last.app_version, last.version) == (2, 3)
 
 
+def test_small_files_are_joined_after_some_micro_batches(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    for number in range(4):
+        arrive(incoming, number)
+    drain(rows_of(spark, incoming), uri, tmp_path / "c", options={"compactEvery": "3"})
+    table = pilum.dataset(uri)
+    assert table.to_table()["id"].to_pylist() == [0, 1, 2, 3]
+    assert [one.count_rows() for one in table.get_fragments()] == [3, 1]
+
+
 def test_batches_without_rows_change_nothing(
     spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
 ) -> None:

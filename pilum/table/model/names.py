@@ -129,12 +129,15 @@ def manifest_names(file_names: Iterable[str], where: str, since: int = 0) -> lis
     """Select the manifests from a listing of `_versions`, oldest version first.
 
     During a migration of names, the newest versions have V2 names, and one version may have both;
-    any other mixture is damage. Versions before `since` may be omitted, which avoids parsing.
+    any other mixture is damage. Versions before `since` may be omitted, which avoids parsing, but
+    not the newest one.
     """
     texts = list(file_names)
     if since > 0 and (alone := _of_v2_alone(texts)):
         last = f"{_MAX_VERSION - since:0{_V2_DIGITS}d}.manifest"
-        texts = [name for name in alone if name <= last] or alone
+        newest = min(alone)
+        found = [name for name in alone if name <= last]
+        texts = found or ([newest] if ManifestName.parse(newest) else alone)
     names = sorted(filter(None, map(ManifestName.parse, texts)), key=_by_version_and_scheme)
     schemes = [name.scheme.value for name in names]
     if schemes != sorted(schemes):

@@ -5,8 +5,10 @@
     lance.auto_cleanup.retain_versions      5         and are not among this many of the newest
     lance.auto_cleanup.delete_rate_limit    100       at most this many files a second
 
-The version before the one just committed always stays, because it may still be read. Errors are
-logged and never fail the commit. Source: docs/format/table.md, "Cleanup".
+The version before the one just committed always stays, because it may still be read. Nothing is
+searched, and nothing removed, while the oldest version is newer than `older_than`: a stream may
+commit thousands of versions before that. Errors are logged and never fail the commit.
+Source: docs/format/table.md, "Cleanup".
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_named
+from pilum.table.versions.commit_handler import list_manifests
 
 if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup import CleanupPolicy
@@ -36,6 +40,7 @@ AUTO_CLEANUP_PREFIX = "lance.auto_cleanup."
 AUTO_CLEANUP_INTERVAL = f"{AUTO_CLEANUP_PREFIX}interval"
 """The setting without which nothing is cleaned up."""
 
+_NANOSECONDS = 10**9
 _DEFAULT_AGE_SECONDS = 14 * 24 * 3600.0
 _SPAN = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*")
 _SECONDS = {
@@ -90,12 +95,19 @@ def clean_up_if_due(store: Store, manifest: Manifest) -> None:
         interval = _count("interval", settings)
         if interval and manifest.version % interval == 0:
             before = replace(manifest, version=manifest.version - 1)
-            own = own_store(store)
-            plan = plan_cleanup(own, before, _policy(settings))
-            run_cleanup(own, plan, per_second=_count("delete_rate_limit", settings))
+            own, policy = own_store(store), _policy(settings)
+            if policy.before is None or _oldest_seconds(own) < policy.before:
+                plan = plan_cleanup(own, before, policy)
+                run_cleanup(own, plan, per_second=_count("delete_rate_limit", settings))
     except Exception:  # any error: the commit is done, and the next cleanup continues
         log = logging.getLogger(__name__)
         log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)
+
+
+def _oldest_seconds(store: Store) -> float:
+    """Return the time of the oldest version, in seconds since 1970."""
+    first = list_manifests(store)[0]
+    return load_named(store, first).timestamp_ns / _NANOSECONDS
 
 
 def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
