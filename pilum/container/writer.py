@@ -118,6 +118,18 @@ class FileOptions:
             wanted = max(self.data_cache_bytes // max(num_columns, 1), 1)
         return min(wanted, self.max_page_bytes or wanted)
 
+    def within(self, limit_bytes: int, num_columns: int, least_page_bytes: int = 1) -> FileOptions:
+        """Return options that buffer about `limit_bytes` of rows, unless a size was given.
+
+        Args:
+            limit_bytes: Bytes of all columns together.
+            num_columns: Number of top-level columns.
+            least_page_bytes: Pages do not become smaller, even if the limit is exceeded.
+        """
+        if self.data_cache_bytes is not None or num_columns * _PAGE_BYTES <= limit_bytes:
+            return self
+        return replace(self, data_cache_bytes=max(limit_bytes, num_columns * least_page_bytes))
+
 
 _DEFAULTS = FileOptions()
 

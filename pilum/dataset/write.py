@@ -322,7 +322,10 @@ def write_transaction(
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
     if wanted.ingests:
         batches = ingested_batches(alignment.schema, batches)
-    with progress("Writing", getattr(data, "num_rows", None)) as done:
+    num_rows = getattr(data, "num_rows", None)
+    if num_rows is None:
+        options = options.for_stream(len(alignment.schema.fields))
+    with progress("Writing", num_rows) as done:
         rows = counted(batches, done)
         fragments = write_fragments(store, alignment.schema, rows, options)
     operation = (

@@ -66,7 +66,7 @@ def write_part(
     options = replace(job.options, file_name_prefix=prefix)
     store = open_table(job.uri, job.storage_options)
     schema, aligned = _aligned(job, iter(batches))
-    fragments = write_fragments(store, schema, aligned, options)
+    fragments = write_fragments(store, schema, aligned, options.for_stream(len(schema.fields)))
     if was_given_up(store, job.uuid):
         for file in (file for fragment in fragments for file in fragment.files):
             discard_file(store, file.path_in_table)

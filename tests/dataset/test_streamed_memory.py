@@ -54,3 +54,21 @@ def test_a_small_column_does_not_keep_the_large_ones_in_memory(tmp_path: Path, f
     found = written.to_table(columns=["id"])["id"].to_numpy()
     assert (found == np.arange(NUM_BATCHES * ROWS)).all()
     assert written.take([5 * ROWS + 3])["v"][0].as_py() == [5.0] * WIDTH
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_pages_of_a_stream_with_many_columns_are_smaller(tmp_path: Path, is_stream: bool) -> None:
+    values = np.random.default_rng(1).random(300_000)  # 2.4 MB
+    table = pa.table({f"c{number}": values + number for number in range(24)})
+    data = table.to_reader(max_chunksize=10_000) if is_stream else table
+    written = pilum.write_dataset(data, str(tmp_path / "t.lance"))
+    pages = [
+        column.num_pages
+        for fragment in written.get_fragments()
+        for file in fragment.data_files()
+        for column in pilum.file.LanceFileReader(f"{written.uri}/data/{file.path}")
+        .file_statistics()
+        .columns
+    ]
+    assert pages == [2 if is_stream else 1] * 24
+    assert written.to_table() == table

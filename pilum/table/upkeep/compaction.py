@@ -74,7 +74,6 @@ TASK_BYTES = 320 * 1024 * 1024
 """Memory limit of a task, except for single rows that are larger."""
 _NO_LIMIT = 1 << 62
 _PAGES_BYTES = 96 * 1024 * 1024
-_PAGE_BYTES = 8 * 1024 * 1024
 OnRows = Callable[[int], None]
 
 
@@ -424,13 +423,13 @@ def _write_options(
     snapshot: Snapshot, options: CompactionOptions, num_columns: int
 ) -> WriteOptions:
     version = options.version or snapshot.manifest.data_version
-    # Pages of very wide tables are smaller, so that all of them fit together.
-    is_wide = num_columns * _PAGE_BYTES > _PAGES_BYTES and version is not FileVersion.LEGACY
     layout = FileOptions(
-        data_cache_bytes=_PAGES_BYTES if is_wide else None,
         encoding=EncodingOptions(zones=version.has_mini_blocks),
         max_rows_per_group=options.max_rows_per_group,
     )
+    if version is not FileVersion.LEGACY:
+        # Pages of very wide tables are smaller, so that all of them fit together.
+        layout = layout.within(_PAGES_BYTES, num_columns)
     return WriteOptions(
         max_rows_per_file=_NO_LIMIT,
         max_bytes_per_file=min(options.max_bytes_per_file, options.target_bytes_per_fragment),

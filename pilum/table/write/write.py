@@ -101,6 +101,10 @@ class WriteObserver(Protocol):
         """Take notice of a fragment that is written."""
 
 
+_STREAM_BYTES = 48 * 1024 * 1024
+_LEAST_PAGE_BYTES = 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Options for the sizes and names of data files.
@@ -140,6 +144,17 @@ class WriteOptions:
                 f"file_name_prefix: expected letters, digits, - and _, found "
                 f"{self.file_name_prefix!r}"
             )
+
+    def for_stream(self, num_columns: int) -> WriteOptions:
+        """Return options for rows that no one else keeps in memory: their pages are smaller.
+
+        Args:
+            num_columns: Number of top-level columns.
+        """
+        if self.version is FileVersion.LEGACY:
+            return self
+        layout = self.layout.within(_STREAM_BYTES, num_columns, _LEAST_PAGE_BYTES)
+        return replace(self, layout=layout)
 
 
 def write_fragments(
