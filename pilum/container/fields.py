@@ -294,6 +294,12 @@ class LeafFieldReader(PagedFieldReader):
             if part is not None:
                 assert isinstance(part.reader, FileReader)
                 column = part.reader.column(part.columns[leaf.id])
+                if column.num_rows != num_rows:
+                    raise CorruptFileError(
+                        f"rows: expected {num_rows}, found {column.num_rows}",
+                        f"column {column.index}",
+                        column.path,
+                    )
                 members = members_of(leaf, part.reader) if leaf.children else ()
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)

@@ -270,7 +270,7 @@ class DatasetBase:
         from pilum.pictures.words import size_text
 
         manifest = self._snapshot.manifest
-        files = [file for one in manifest.fragments for file in one.files]
+        files = [file for one in manifest.fragments for file in one.all_files]
         size_bytes = sum(file.size_bytes or 0 for file in files)
         known = [
             ("version", f"{manifest.version}, {manifest.timestamp:%Y-%m-%d %H:%M} UTC"),

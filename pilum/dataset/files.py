@@ -74,7 +74,7 @@ def _places(store: Store, manifest: Manifest, uri: str) -> Iterator[_Place]:
     if manifest.transaction_file:
         yield uri, transaction_path(manifest.transaction_file), "transaction file"
     for fragment in manifest.fragments:
-        for file in fragment.files:
+        for file in fragment.all_files:
             base = None if file.base_id is None else bases.get(file.base_id)
             within = base is None or base.is_dataset_root
             path = file.path_in_table if within else file.path

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.dataset.metadata import DataFile, FragmentMetadata, Index
+from pilum.dataset.metadata import DataFile, DataOverlayFile, FragmentMetadata, Index
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.settings import DatasetBasePath, bases_to_commit, map_update
 from pilum.errors import InvalidInputError
@@ -30,6 +30,7 @@ from pilum.table.commit import transaction
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_overlay import DataOverlay, Overlaid
 from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.merge import Merge
@@ -265,6 +266,8 @@ BASES = Kind(
     lambda bases: list(map(DatasetBasePath.from_table, bases)) or None,
 )
 GROUPS = _many(_one(LanceOperation.RewriteGroup))
+OVERLAYS = _many(_one(DataOverlayFile, DataOverlayFile.from_table, DataOverlayFile.to_table))
+OVERLAID = _many(_one(LanceOperation.DataOverlayGroup, content=" with DataOverlayFiles"))
 REPLACEMENTS = _many(_one(LanceOperation.DataReplacementGroup, content=" with a DataFile"))
 REWRITTEN = _many(_one(LanceOperation.RewrittenIndex, _rewritten_index_form, _rewritten_index))
 SOURCE = Kind(_cloned)
@@ -277,6 +280,8 @@ FORMS: Mapping[type, Form] = {
     LanceOperation.CreateIndex: Form.of(
         CreateIndex, new_indices=("new", INDICES), removed_indices=("removed", INDICES)
     ),
+    LanceOperation.DataOverlay: Form.of(DataOverlay, groups=OVERLAID),
+    LanceOperation.DataOverlayGroup: Form.of(Overlaid, fragment_id=NUMBER, overlays=OVERLAYS),
     LanceOperation.DataReplacement: Form.of(DataReplacement, replacements=REPLACEMENTS),
     LanceOperation.DataReplacementGroup: Form.of(
         Replacement, fragment_id=NUMBER, new_file=("file", FILE)

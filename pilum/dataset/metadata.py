@@ -12,13 +12,14 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from pilum.dataset.data_files import DataFile, DataOverlayFile
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.rows import MAX_ROWS
@@ -27,11 +28,9 @@ from pilum.table.model import row_id_sequence
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.stored_sequence import CREATED_AT, ROW_IDS, SequenceKind, StoredSequence
 
-if TYPE_CHECKING:
-    from pilum.dataset.base import DatasetBase
-
 __all__ = [
     "DataFile",
+    "DataOverlayFile",
     "DeletionFile",
     "FragmentMetadata",
     "Index",
@@ -40,78 +39,6 @@ __all__ = [
     "RowIdMeta",
     "RowIdSequence",
 ]
-
-
-class _Path(str):
-    """A path that can also be called, as other packages do with that of a data file."""
-
-    __slots__ = ()
-
-    def __call__(self) -> str:
-        return str(self)
-
-
-@dataclass
-class DataFile:
-    """One data file of a fragment.
-
-    Attributes:
-        path: Path below the folder `data/` of the table.
-        fields: Ids of the fields that it contains.
-        column_indices: Column index in the file for each of `fields`.
-        file_major_version: Major file version.
-        file_minor_version: Minor file version.
-        file_size_bytes: Size of the file; None if it was not recorded.
-        base_id: Base path that contains it; None for the table's own folder.
-    """
-
-    path: str
-    fields: list[int]
-    column_indices: list[int] = field(default_factory=list)
-    file_major_version: int = 0
-    file_minor_version: int = 0
-    file_size_bytes: int | None = None
-    base_id: int | None = None
-
-    def __post_init__(self) -> None:
-        self.path = _Path(self.path)
-
-    def field_ids(self) -> list[int]:
-        """Return the ids of the fields, as in `fields`."""
-        return self.fields
-
-    @classmethod
-    def create(cls, dataset: DatasetBase, path: str, *, base_id: int | None = None) -> DataFile:
-        """Describe an existing data file, for operations such as `DataReplacement`.
-
-        Args:
-            dataset: The table. Each column of the file must match a column of the table by name and
-                type.
-            path: Path below the folder `data/` of the table.
-            base_id: Base path that contains it; None for the table's own folder.
-
-        Raises:
-            SchemaMismatchError: If a column does not fit.
-            UnsupportedVersionError: If the file version is 0.1.
-            NotFoundError: If the file does not exist.
-            CorruptFileError: If the file is damaged.
-        """
-        from pilum.table.write.align import adopted_file
-
-        return cls.from_table(adopted_file(dataset.snapshot, path, base_id)[0])
-
-    @classmethod
-    def from_table(cls, file: table.DataFile) -> DataFile:
-        """Convert a manifest entry to its public form."""
-        return cls(**file.to_json())
-
-    def to_table(self) -> table.DataFile:
-        """Convert to the form that the manifest stores.
-
-        Raises:
-            InvalidInputError: If a value has the wrong type.
-        """
-        return table.DataFile.from_json(vars(self))
 
 
 @dataclass
@@ -183,6 +110,7 @@ class FragmentMetadata:
         created_at_version_meta: Versions in which the rows were created; determined by the commit.
         last_updated_at_version_meta: Versions in which the rows last changed; determined by the
             commit.
+        overlays: Values that replace some of those in `files`; see `LanceOperation.DataOverlay`.
     """
 
     id: int
@@ -192,6 +120,7 @@ class FragmentMetadata:
     row_id_meta: RowIdMeta | None = None
     created_at_version_meta: RowDatasetVersionMeta | None = None
     last_updated_at_version_meta: RowDatasetVersionMeta | None = None
+    overlays: list[DataOverlayFile] = field(default_factory=list)
 
     @property
     def num_rows(self) -> int:
@@ -217,7 +146,6 @@ class FragmentMetadata:
 
         Raises:
             InvalidInputError: If the text is not JSON, or does not describe a fragment.
-            UnsupportedFeatureError: If the fragment has overlays.
         """
         return FragmentMetadata.from_table(table.Fragment.from_json(_values(json_data)))
 
@@ -231,10 +159,9 @@ class FragmentMetadata:
             fragment.physical_rows,
             DeletionFile.from_table(deleted) if deleted else None,
             None if fragment.row_ids is None else RowIdMeta(fragment.row_ids),
-            *(
-                None if stored is None else RowDatasetVersionMeta(stored)
-                for stored in (fragment.created_at, fragment.updated_at)
-            ),
+            _lineage(fragment.created_at),
+            _lineage(fragment.updated_at),
+            list(map(DataOverlayFile.from_table, fragment.overlays)),
         )
 
     def to_table(self) -> table.Fragment:
@@ -254,6 +181,7 @@ class FragmentMetadata:
             row_ids=_stored(RowIdMeta, self.row_id_meta),
             created_at=_stored(RowDatasetVersionMeta, self.created_at_version_meta),
             updated_at=_stored(RowDatasetVersionMeta, self.last_updated_at_version_meta),
+            overlays=tuple(one.to_table() for one in self.overlays),
         )
 
 
@@ -459,6 +387,10 @@ class Index:
             kind, value = self.index_details
             message.index_details.CopyFrom(file_pb2.Any(type_url=kind, value=value))
         return message
+
+
+def _lineage(stored: StoredSequence | None) -> RowDatasetVersionMeta | None:
+    return None if stored is None else RowDatasetVersionMeta(stored)
 
 
 def _stored(kind: type[RowIdMeta | RowDatasetVersionMeta], meta: object) -> StoredSequence | None:

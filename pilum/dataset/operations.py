@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
-from pilum.dataset.metadata import DataFile, FragmentMetadata, Index
+from pilum.dataset.metadata import DataFile, DataOverlayFile, FragmentMetadata, Index
 from pilum.dataset.settings import DatasetBasePath
-from pilum.errors import UnsupportedFeatureError
 from pilum.format.schema import Schema
 
 __all__ = ["LanceOperation"]
@@ -23,21 +21,32 @@ class LanceOperation:
     class BaseOperation:
         """Base class of the operations."""
 
-    class DataOverlay(BaseOperation):
-        """An overlay over values of data files; not supported.
+    DataOverlayFile = DataOverlayFile
 
-        Raises:
-            UnsupportedFeatureError: Always; the same holds for the next operations.
+    @dataclass
+    class DataOverlayGroup:
+        """New overlays of a fragment.
+
+        Attributes:
+            fragment_id: Id of the fragment.
+            overlays: The overlays; a later one counts where it has values for the same cells.
         """
 
-        def __init__(self, *_: Any, **__: Any) -> None:
-            raise UnsupportedFeatureError(
-                "overlays of data files are not supported; `LanceFragment.update_columns` writes "
-                "other values"
-            )
+        fragment_id: int
+        overlays: list[DataOverlayFile]
 
-    DataOverlayFile = DataOverlay
-    DataOverlayGroup = DataOverlay
+    @dataclass
+    class DataOverlay(BaseOperation):
+        """An operation that gives some cells new values, without other files for all rows.
+
+        The overlays are added to those that the fragments have. Other readers of the format may
+        refuse tables with overlays; a compaction writes the values into new files.
+
+        Attributes:
+            groups: The fragments with their overlays.
+        """
+
+        groups: list[LanceOperation.DataOverlayGroup]
 
     @dataclass
     class Append(BaseOperation):

@@ -77,4 +77,4 @@ def fragment_groups(version: TableVersion, task_bytes: int = _TASK_BYTES) -> lis
 
 def stored_bytes(fragments: Iterable[Fragment]) -> int:
     """Return the total known size of the data files of fragments, in bytes."""
-    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)
+    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.all_files)

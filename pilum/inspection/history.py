@@ -20,6 +20,7 @@ from pilum.errors import InvalidInputError, NotFoundError, PilumError
 from pilum.format.schema import Schema
 from pilum.pictures.history import Change, History, Step
 from pilum.storage.base import Store
+from pilum.table.commit.operations.data_overlay import DataOverlay
 from pilum.table.commit.operations.data_replacement import DataReplacement
 from pilum.table.commit.operations.rewrite import Rewrite
 from pilum.table.commit.operations.update import Update
@@ -223,6 +224,8 @@ def _rows(
         found = (operation.changed_rows(new[key]) for key in shared)
         in_place = sum(len(rows) for rows in found if rows is not None)
         return added - changed, removed - changed, changed + in_place
+    if isinstance(operation, DataOverlay):
+        changed = sum(len(operation.changed_rows(new[key])) for key in shared)
     if isinstance(operation, DataReplacement):
         replaced = {one.fragment_id for one in operation.replacements}
         changed = sum(new[key].num_rows for key in replaced & shared)

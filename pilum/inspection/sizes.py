@@ -111,7 +111,7 @@ def files_of(dataset: LanceDataset) -> Iterator[FileFacts]:
     """Yield the data files and deletion files of the pinned version, by fragment."""
     schema = dataset.lance_schema.stored
     for fragment in dataset.snapshot.manifest.fragments:
-        for file in fragment.files:
+        for file in fragment.all_files:
             fields = (schema.find(one) for one in file.fields)
             names = {
                 (schema.path(field.id) or field.name).split(".")[0] for field in fields if field

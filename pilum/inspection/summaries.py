@@ -76,7 +76,7 @@ def summary_of(dataset: LanceDataset) -> TableSummary:
         sum(one.num_deleted_rows for one in fragments),
         len(manifest.schema.fields),
         len(fragments),
-        sum(file.size_bytes or 0 for one in fragments for file in one.files),
+        sum(file.size_bytes or 0 for one in fragments for file in one.all_files),
         tuple(one.name for one in dataset.describe_indices()),
         manifest.data_format,
     )

@@ -182,7 +182,5 @@ def test_what_is_not_supported_is_refused(dataset: pilum.LanceDataset) -> None:
     for missing in (dataset.index_statistics, dataset.prewarm_index):
         with pytest.raises(IndexNotFoundError, match="no index 'i'"):
             missing("i")
-    with pytest.raises(UnsupportedFeatureError, match="overlays"):
-        pilum.LanceOperation.DataOverlay([])
     with pytest.raises(UnsupportedFeatureError, match="MemWAL"):
         dataset.initialize_mem_wal()

@@ -9,7 +9,7 @@ from pilum.dataset.forms import FORMS
 
 NO_COMMITTED_FORM = {
     LanceOperation.BaseOperation,
-    LanceOperation.DataOverlay,  # not supported
+    LanceOperation.DataOverlayFile,  # converts itself, as a DataFile does
     LanceOperation.RewrittenIndex,  # refused: the commit looks after the indices
     LanceOperation.UpdateMap,  # a kind of values
 }

@@ -157,8 +157,6 @@ MADE_BY_THE_LIBRARY = {
 _OF_NAMESPACES = {"namespace_client", "table_id"}
 _OF_MANAGED_VERSIONS = {*_OF_NAMESPACES, "namespace_client_managed_versioning"}
 MISSING_PARAMETERS: dict[str, set[str]] = {
-    "FragmentMetadata": {"overlays"},
-    "fragment.FragmentMetadata": {"overlays"},
     "Session": {"store_registry"},  # providers of stores in Rust
     "file.LanceFileReader": {"_inner_reader", *_OF_NAMESPACES},  # of its extension module
     "file.LanceFileWriter": {"_inner_writer", *_OF_NAMESPACES},

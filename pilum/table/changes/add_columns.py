@@ -52,8 +52,8 @@ from pilum.progress_display import counted, progress
 from pilum.storage.base import Store
 from pilum.table.changes.cast import cast_field
 from pilum.table.changes.schema_changes import Altered, with_new_columns
-from pilum.table.commit.operations.indices import related_fields
 from pilum.table.commit.operations.merge import Merge
+from pilum.table.model.coverage import related_fields
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import index_segments

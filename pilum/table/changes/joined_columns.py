@@ -167,5 +167,6 @@ def updated_columns(join: Join, fragment: Fragment) -> Updated:
         grown = with_values(join.snapshot, fragment, new, batches(), written)
     fields = tuple(one for one in grown.files[-1].fields) if written else ()
     old = tuple(file.without(fields) for file in fragment.files)
-    result = replace(grown, files=(*old, *grown.files[len(fragment.files) :]))
+    files = (*old, *grown.files[len(fragment.files) :])
+    result = replace(grown.with_other_values(fields), files=files)
     return Updated(result, fields, np.concatenate(changed))

@@ -27,9 +27,10 @@ a property of the resource itself:
        none itself; else R
     c  as k; I if both are about one key of the table's metadata, one field, or the schema
 
-After a change of the write-ahead log all but a Config are I. After an overlay, a merge and a
-projection that requires values are R. After any other operation, none conflicts. Config is
-`UpdateConfig`; Replace is `DataReplacement`, and an `Update` that rewrites columns.
+After a change of the write-ahead log all but a Config are I. After an overlay, a merge, a
+projection that requires values, and an update or rewrite of its fragments are R. After any other
+operation, none conflicts. Config is `UpdateConfig`; Replace is `DataReplacement`, and an `Update`
+that rewrites columns.
 
 A `DataReplacement` is I after a delete or update of all rows of one of its fragments, an overwrite
 or a restore. It is R after what moved rows of one, after other new values for a field of one, after
@@ -38,6 +39,9 @@ a merge, after a new index on one of its fields, and as n after a projection.
 A `CreateIndex` is I after an overwrite or a restore. It is R after another that adds an index of
 the name, or removes one that it adds to; after a rewrite of a fragment that it covers (of any, if
 its coverage is unknown); and after new files with values of a field that it indexes.
+
+A `DataOverlay` is I after an overwrite or a restore, R after what moved or removed the rows of one
+of its fragments and after a merge, and as n after a projection.
 
 An `UpdateBases` is I after another that takes an id, a name or a path of its own.
 
@@ -113,6 +117,7 @@ class Kind(Enum):
     REPLACED_FIELD = "the values of field", Verdict.RETRYABLE
     WHOLE_FRAGMENT = "fragment", Verdict.INCOMPATIBLE
     PLACES = "the places of the rows of fragment", Verdict.RETRYABLE
+    OVERLAYS = "the overlays of fragment", Verdict.RETRYABLE
     CELLS = "the values of fragment and field", Verdict.RETRYABLE
 
     def __init__(self, text: str, verdict: Verdict) -> None:

@@ -37,6 +37,7 @@ from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_overlay import DataOverlay
 from pilum.table.commit.operations.data_replacement import DataReplacement
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.merge import Merge
@@ -82,6 +83,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     for operation in (
         Append,
         CreateIndex,
+        DataOverlay,
         DataReplacement,
         Clone,
         Delete,
@@ -113,7 +115,6 @@ class ForeignOperation:
 
 FOREIGN_OPERATIONS: Mapping[str, Footprint] = {
     "update_mem_wal_state": Footprint.of(changes=(Kind.MEMTABLES,)),
-    "data_overlay": Footprint.of(changes=(Kind.ROWS, Kind.WRITTEN_VALUES)),
 }
 """The operations of other writers, by field name in the `Transaction` message: what they change."""
 
@@ -265,7 +266,7 @@ def next_version(
         content = replace(content, config=job.recorded(content.config, base.version + 1))
     highest = content.highest_fragment_id
     return replace(
-        content,
+        content.with_current_coverage(),
         version=base.version + 1,
         timestamp_ns=time.time_ns(),
         max_fragment_id=None if highest < 0 else highest,

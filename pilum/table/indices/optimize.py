@@ -172,7 +172,8 @@ def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> In
         for one in merged:
             fragments = fragments | (one.fragments - one.lasting_fragments)
     dataset_version = snapshot.manifest.version
-    if plan.rewrites is None:
+    # With overlays, it says which of them the index has: all, as others were not covered before.
+    if plan.rewrites is None and not snapshot.manifest.fragments.overlaid:
         versions = (one.entry.dataset_version for one in plan.merged)
         dataset_version = min(versions, default=dataset_version)
     new = NewIndex(newest.name, path, newest.type, dataset_version, uuid, on_rows)

@@ -39,6 +39,7 @@ SUPPORTED = (
     | Feature.TABLE_CONFIG
     | Feature.BASE_PATHS
     | Feature.NO_TRANSACTION_FILE
+    | Feature.DATA_OVERLAY_FILES
     | Feature.COVERING_INDEX_FIELDS
     | Feature.MIXED_DATA_FILE_VERSIONS
     | Feature.SPILLED_ROW_LINEAGE

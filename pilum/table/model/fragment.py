@@ -6,6 +6,8 @@
     files[0]  field 0    field 1                      from its own columns `column_indices`;
     files[1]                        field 4           fields in no file are null in every row
 
+Overlays have other values for some cells (`pilum.table.read.overlays`).
+
 Deleted rows stay in the data files. A deletion file lists all of them; deleting more rows writes a
 new file that also contains the rows of the old one:
 
@@ -17,16 +19,20 @@ Source: docs/format/table.md, "Fragments" and "Deleted rows".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NewType, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID
 from pilum.format.schema import FieldId
 from pilum.table.model.names import DATA_FOLDER, deletion_path
+from pilum.table.model.overlay_rows import OverlayRows
 from pilum.table.model.stored_sequence import (
     CREATED_AT,
     IN_HIDDEN_COLUMN,
@@ -36,7 +42,15 @@ from pilum.table.model.stored_sequence import (
     StoredSequence,
 )
 
-__all__ = ["GIVEN_UP", "DataFile", "DeletionFile", "DeletionFileType", "Fragment", "FragmentId"]
+__all__ = [
+    "GIVEN_UP",
+    "DataFile",
+    "DeletionFile",
+    "DeletionFileType",
+    "Fragment",
+    "FragmentId",
+    "OverlayFile",
+]
 
 FragmentId = NewType("FragmentId", int)
 
@@ -141,6 +155,73 @@ class DataFile:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayFile:
+    """New values for some rows of some fields of a fragment.
+
+    Attributes:
+        file: The file with the values; a column of it has one for each row of its field.
+        rows: The physical rows.
+        committed_version: The version since which the values are valid; 0 before the commit.
+    """
+
+    file: DataFile
+    rows: OverlayRows
+    committed_version: int = 0
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataOverlayFile) -> OverlayFile:
+        """Read an overlay of a manifest; the rows are checked when they are used."""
+        file = DataFile.from_proto(message.data_file)
+        try:
+            rows = OverlayRows.from_proto(message, len(file.fields))
+        except CorruptFileError as error:
+            raise error.at(f"overlay {file.path}") from None
+        return cls(file, rows, message.committed_version)
+
+    def to_proto(self) -> table_pb2.DataOverlayFile:
+        """Return the manifest message of the overlay."""
+        message = table_pb2.DataOverlayFile(
+            data_file=self.file.to_proto(), committed_version=self.committed_version
+        )
+        self.rows.to_proto(message)
+        return message
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OverlayFile:
+        """Read the dictionary that `to_json` returns; raise InvalidInputError for any other."""
+        try:
+            file, offsets = DataFile.from_json(data["data_file"]), list(data["offsets"])
+            version = int(data.get("committed_version") or 0)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"not an overlay: {data!r:.200} ({error!r})") from error
+        return cls(file, OverlayRows.of(offsets, len(file.fields)), version)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "data_file": self.file.to_json(),
+            "offsets": self.rows.listed,
+            "committed_version": self.committed_version or None,
+        }
+
+    def covers(self, fields: Collection[int]) -> bool:
+        """Return whether one of some fields has values here."""
+        return not set(fields).isdisjoint(self.file.fields)
+
+    def rows_of(self, field: FieldId, num_rows: int) -> NDArray[np.uint32]:
+        """Return the rows with values of a field, as `OverlayRows.of_field`."""
+        try:
+            return self.rows.of_field(self.file.fields.index(field), num_rows)
+        except CorruptFileError as error:
+            raise error.at(f"overlay {self.file.path}") from None
+
+    def without(self, fields: Collection[FieldId]) -> OverlayFile | None:
+        """Return the overlay without values of some fields; None if no field is left."""
+        left = self.file.without(fields)
+        return None if set(left.fields) <= {GIVEN_UP} else replace(self, file=left)
 
 
 class DeletionFileType(Enum):
@@ -249,6 +330,7 @@ class Fragment:
             short or missing: the commit then assigns new ids to the remaining rows.
         created_at: The version that created each physical row; may be short like `row_ids`.
         updated_at: The version that last changed each physical row; may be short like `row_ids`.
+        overlays: Values that replace some of those in `files`.
     """
 
     id: FragmentId
@@ -258,6 +340,7 @@ class Fragment:
     row_ids: StoredSequence | None = None
     created_at: StoredSequence | None = None
     updated_at: StoredSequence | None = None
+    overlays: tuple[OverlayFile, ...] = ()
 
     @property
     def num_deleted_rows(self) -> int:
@@ -283,6 +366,25 @@ class Fragment:
         """Return the fragment with an additional file."""
         return replace(self, files=(*self.files, file))
 
+    def with_files(self, change: Callable[[DataFile], DataFile]) -> Fragment:
+        """Return the fragment with other entries for the same files, those of overlays included."""
+        overlays = (replace(one, file=change(one.file)) for one in self.overlays)
+        return replace(self, files=tuple(map(change, self.files)), overlays=tuple(overlays))
+
+    def with_other_values(self, fields: Collection[FieldId]) -> Fragment:
+        """Return the fragment after its files got other values of some fields, in every row."""
+        if not self.overlays:
+            return self
+        left = filter(None, (overlay.without(fields) for overlay in self.overlays))
+        return replace(self, overlays=tuple(left))
+
+    @property
+    def all_files(self) -> tuple[DataFile, ...]:
+        """The data files, and those of the overlays."""
+        if not self.overlays:
+            return self.files
+        return (*self.files, *(overlay.file for overlay in self.overlays))
+
     def with_deletions(self, file: DeletionFile) -> Fragment:
         """Return the fragment with a new deletion file."""
         return replace(self, deletion_file=file)
@@ -294,6 +396,7 @@ class Fragment:
             raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
         try:
             files = tuple(map(DataFile.from_proto, message.files))
+            overlays = tuple(map(OverlayFile.from_proto, message.overlays))
         except CorruptFileError as error:
             raise error.at(f"fragment {message.id}") from None
         deletions = (
@@ -315,6 +418,7 @@ class Fragment:
             message.inline_row_ids or _sequence(message, ROW_IDS),
             message.inline_created_at_versions or _sequence(message, CREATED_AT),
             message.inline_last_updated_at_versions or _sequence(message, UPDATED_AT),
+            overlays,
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
@@ -324,6 +428,7 @@ class Fragment:
             files=[file.to_proto() for file in self.files],
             physical_rows=self.physical_rows,
             deletion_file=self.deletion_file.to_proto() if self.deletion_file else None,
+            overlays=[overlay.to_proto() for overlay in self.overlays],
         )
         sequences = (
             (ROW_IDS, self.row_ids),
@@ -340,7 +445,7 @@ class Fragment:
         return {
             "id": self.id,
             "files": [file.to_json() for file in self.files],
-            "overlays": [],
+            "overlays": [overlay.to_json() for overlay in self.overlays],
             "physical_rows": self.physical_rows,
             "deletion_file": self.deletion_file and self.deletion_file.to_json(),
             ROW_IDS.json_name: ROW_IDS.to_json(self.row_ids),
@@ -350,25 +455,23 @@ class Fragment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fragment:
-        """Read the dictionary that `to_json` returns; raise InvalidInputError if it is another one.
-
-        UnsupportedFeatureError is raised if the fragment has overlays.
-        """
+        """Read the dictionary that `to_json` returns; raise InvalidInputError for any other."""
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a fragment: {data!r}")
-        if data.get("overlays"):
-            raise UnsupportedFeatureError(f"fragment {data.get('id')}: overlays")
-        sequences = (kind.from_json(data) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
+        row_ids, created, updated = (
+            kind.from_json(data) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)
+        )
         try:
             files = tuple(map(DataFile.from_json, data["files"]))
             number, rows = int(data["id"]), int(data.get("physical_rows") or 0)
             deleted = data.get("deletion_file")
             deletions = DeletionFile.from_json(deleted) if deleted else None
+            overlays = tuple(map(OverlayFile.from_json, data.get("overlays") or ()))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
         if not 0 <= number <= MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
-        return cls(FragmentId(number), files, rows, deletions, *sequences)
+        return cls(FragmentId(number), files, rows, deletions, row_ids, created, updated, overlays)
 
 
 def _sequence(message: table_pb2.DataFragment, kind: SequenceKind) -> StoredSequence | None:

@@ -25,7 +25,7 @@ from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import GIVEN_UP, Fragment, FragmentId
+from pilum.table.model.fragment import GIVEN_UP, DataFile, Fragment, FragmentId
 from pilum.table.model.fragment_survey import FragmentSurvey, Trait
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
@@ -133,6 +133,11 @@ class Fragments(Sequence[Fragment]):
     def have_hidden_columns(self) -> bool:
         """Whether a sequence of a fragment is stored as a column of the data files."""
         return any(one.has_hidden_columns for one in self.all())
+
+    @cached_property
+    def overlaid(self) -> list[Fragment]:
+        """The fragments that have overlays."""
+        return [one for one in self.all() if one.overlays]
 
     def require_sound(self) -> None:
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
@@ -300,6 +305,13 @@ class StoredFragments(Fragments):
         return bool(self._traits & Trait.HIDDEN_COLUMNS)
 
     @cached_property
+    def overlaid(self) -> list[Fragment]:
+        """The fragments that have overlays."""
+        if not self._traits & Trait.OVERLAYS:
+            return []
+        return [self[place] for place in self.survey.having(Trait.OVERLAYS)]
+
+    @cached_property
     def are_lossy(self) -> bool:
         """Whether a fragment has members, at any depth, that `Fragment` cannot represent."""
         return any(map(_is_lossy, self._odd.values()))
@@ -361,11 +373,12 @@ class StoredFragments(Fragments):
         where = f"fragment {fragment.id}"
         if not fragment.files:
             raise CorruptFileError(f"{fragment.physical_rows} rows, but no data files", where)
-        for file in fragment.files:
+        files = fragment.all_files
+        for file in files:
             layout = file.fields, file.column_indices
             if fault := _fault_of_path(file.path) or self._fault_of_layout(layout):
                 raise CorruptFileError(fault, f"data file {file.path!r}", where)
-        if len(fragment.files) > 1 and (twice := _listed_twice(fragment)):
+        if len(files) > 1 and (twice := _listed_twice(files)):
             raise CorruptFileError("listed twice", f"data file {twice!r}", where)
         return fragment
 
@@ -479,6 +492,13 @@ class ChangedFragments(Fragments):
             return self.changed.have_hidden_columns
         return super().have_hidden_columns
 
+    @cached_property
+    def overlaid(self) -> list[Fragment]:
+        """The fragments that have overlays."""
+        if not self.base.overlaid:
+            return self.changed.overlaid
+        return [one for one in self.all() if one.overlays]
+
     def require_sound(self) -> None:
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         self.base.require_sound()
@@ -568,6 +588,11 @@ class GrownFragments(Fragments):
         """Whether a sequence of a fragment is stored as a column of the data files."""
         return self.base.have_hidden_columns or self.new.have_hidden_columns
 
+    @cached_property
+    def overlaid(self) -> list[Fragment]:
+        """The fragments that have overlays."""
+        return [*self.base.overlaid, *self.new.overlaid]
+
     def require_sound(self) -> None:
         """Raise CorruptFileError if a fragment is damaged, which otherwise shows on first use."""
         self.base.require_sound()
@@ -602,9 +627,9 @@ def _is_lossy(message: table_pb2.DataFragment) -> bool:
     return bool(known.ByteSize() != size_bytes)
 
 
-def _listed_twice(fragment: Fragment) -> str:
+def _listed_twice(files: Iterable[DataFile]) -> str:
     """Return the path of a data file that a fragment has twice; empty if there is none."""
-    counts = Counter((file.path, file.base_id) for file in fragment.files)
+    counts = Counter((file.path, file.base_id) for file in files)
     return next((path for (path, _), count in counts.items() if count > 1), "")
 
 

@@ -22,6 +22,7 @@ from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
+from pilum.table.model.coverage import without_overlaid
 from pilum.table.model.features import SUPPORTED, Feature
 from pilum.table.model.fragments import Fragments, StoredFragments
 
@@ -78,7 +79,8 @@ class Manifest:
         next_row_id: First free row id (with stable row ids).
         max_allocated_field_id: Highest field id ever assigned, in tables that never reuse field
             ids; None in others.
-        index_section: `IndexSection` as it was read, byte for byte; empty without indices.
+        index_section: `IndexSection` as it was read, byte for byte, if there are no overlays; empty
+            without indices.
         message: The message of the manifest that this one was read or derived from, if any, without
             the fragments. It may have members that no other attribute represents.
     """
@@ -202,7 +204,8 @@ class Manifest:
     ) -> Manifest:
         """Build a manifest from its message without the fragments, which must not be changed.
 
-        The index section is as stored; damaged fragments raise on first use.
+        The index section is as stored, except that indices do not cover what newer overlays changed
+        (`coverage.py`); damaged fragments raise on first use.
         UnsupportedFeatureError is raised if the fragments are not in the manifest itself.
         """
         if message.HasField("fragment_tree"):
@@ -247,7 +250,7 @@ class Manifest:
             ),
             index_section=index_section,
             message=message,
-        )
+        ).with_current_coverage()
 
     def to_proto(self) -> table_pb2.Manifest:
         """Return the message without the fragments and the offsets of other sections."""
@@ -272,6 +275,14 @@ class Manifest:
             message.writer_version.library, message.writer_version.version = self.writer_version
         return message
 
+    def with_current_coverage(self) -> Manifest:
+        """Return the manifest with indices that do not cover what newer overlays changed."""
+        overlaid = self.fragments.overlaid
+        if not (overlaid and self.index_section):
+            return self
+        section = without_overlaid(self.index_section, self.schema, overlaid)
+        return replace(self, index_section=section)
+
     def with_flags(self) -> Manifest:
         """Return the manifest with the reader and writer flags that its content requires."""
         kept = (self.reader_flags | self.writer_flags) & _KEPT
@@ -284,6 +295,8 @@ class Manifest:
             both |= Feature.DELETION_FILES
         if self.fragments.have_hidden_columns:
             both |= Feature.SPILLED_ROW_LINEAGE
+        if self.fragments.overlaid:
+            both |= Feature.DATA_OVERLAY_FILES
         writer = both | (Feature.TABLE_CONFIG if self.config else 0)
         highest = self.max_allocated_field_id
         if highest is not None:

@@ -31,6 +31,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Self, TypeVar
 
@@ -217,7 +218,10 @@ class _ManifestFile:
         if not isinstance(fragments, StoredFragments) or fragments.survey.data != self.data:
             return False
         message = known.message
-        return message is not None and known.index_section == self.index_section(message)
+        if message is None:
+            return False
+        stored = replace(known, index_section=self.index_section(message))
+        return known.index_section == stored.with_current_coverage().index_section
 
     def index_section(
         self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles

@@ -1,8 +1,8 @@
 """The data files of one fragment: which file contains which leaf. Files are opened once and kept.
 
 For a requested field, the first file that lists the id of a leaf supplies it. A leaf that no file
-lists is null in every row. Open readers are shared by all scans of a session. Source:
-docs/format/table.md, "Fragments".
+lists is null in every row. Overlays replace values (`overlays.py`). Open readers are shared by all
+scans of a session. Source: docs/format/table.md, "Fragments".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
-from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.fragment import DataFile, Fragment, OverlayFile
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import (
     CREATED_AT,
@@ -34,6 +34,7 @@ from pilum.table.model.stored_sequence import (
     serialized_sequence,
 )
 from pilum.table.model.version_sequence import VersionSequence
+from pilum.table.read.overlays import OverlaidFieldReader, overlaid
 from pilum.table.read.session import Session, require_absence
 
 __all__ = ["FragmentReader", "open_data_file"]
@@ -97,7 +98,8 @@ class FragmentReader:
     @property
     def group_bounds(self) -> tuple[int, ...] | None:
         """The bounds of the batches of the files, with the end; None if files have no batches."""
-        first = self._open(self.fragment.files[0]) if self.fragment.files else None
+        files = self.fragment.files
+        first = self._open(files[0], self.num_rows) if files else None
         if first is None or first.version is not FileVersion.LEGACY:
             return None
         from pilum.container.legacy.file import LegacyFile  # few processes read a legacy file
@@ -210,7 +212,22 @@ class FragmentReader:
         return None
 
     def _make(self, field: Field) -> FieldReader:
-        return field_reader(field, self._parts(field), self.num_rows)
+        made = field_reader(field, self._parts(field), self.num_rows)
+        if not self.fragment.overlays:
+            return made
+        made = overlaid(made, self.fragment.overlays, self._overlay_part)
+        if isinstance(made, OverlaidFieldReader):
+            self._count(made.held_bytes)
+        return made
+
+    def _overlay_part(self, overlay: OverlayFile, field: Field, num_rows: int) -> FilePart:
+        """Return the part of a field that an overlay supplies in some rows."""
+        file = overlay.file
+        column_of = self._session.agreement.columns(file.fields, file.column_indices)
+        columns = {number: column_of[number] for number in field.ids if number in column_of}
+        # Fields of their own coverage may have different numbers of rows, which readers check.
+        expected = num_rows if overlay.rows.are_shared else None
+        return self._part(field, file, column_of, columns, expected)
 
     @cached_property
     def _columns(self) -> list[Mapping[FieldId, int]]:
@@ -223,16 +240,18 @@ class FragmentReader:
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
             if not field.children and field.id in column_of:  # tables may have thousands of them
-                return [self._part(field, file, column_of, {field.id: column_of[field.id]})]
+                own = {field.id: column_of[field.id]}
+                return [self._part(field, file, column_of, own, self.num_rows)]
             columns = {number: column_of[number] for number in field.ids if number in column_of}
-            parts = [self._part(field, file, column_of, columns)] if columns else []
+            rows = self.num_rows
+            parts = [self._part(field, file, column_of, columns, rows)] if columns else []
             missing = set(field.ids).difference(columns)
         else:
             parts, missing = [], set(field.ids)
             for file, column_of in zip(self.fragment.files, self._columns, strict=True):
                 columns = {number: column_of[number] for number in missing if number in column_of}
                 if columns:
-                    parts.append(self._part(field, file, column_of, columns))
+                    parts.append(self._part(field, file, column_of, columns, self.num_rows))
                     missing.difference_update(columns)
         if not missing:
             return parts
@@ -253,7 +272,7 @@ class FragmentReader:
                 )
         leaves = {path[-1].id for path in paths}
         for file in self.fragment.files if leaves else ():
-            require_absence(field, leaves, self._open(file))
+            require_absence(field, leaves, self._open(file, self.num_rows))
 
     def _part(
         self,
@@ -261,20 +280,22 @@ class FragmentReader:
         file: DataFile,
         column_of: Mapping[FieldId, int],
         columns: Mapping[FieldId, int],
+        num_rows: int | None,
     ) -> FilePart:
-        reader = self._open(file)
+        reader = self._open(file, num_rows)
         self._session.agreement.require(field, column_of, reader)
         return FilePart(reader, columns, file.fields)
 
-    def _open(self, file: DataFile) -> DataFileReader:
+    def _open(self, file: DataFile, num_rows: int | None) -> DataFileReader:
+        """Open a file; raise CorruptFileError if it has other than this number of rows."""
         key = file.base_id, file.path
         reader = self._files.get(key)
         if reader is None:
             reader = open_data_file(self._session, self.store, file)
             self._files[key] = reader
-        if reader.num_rows != self.num_rows:
+        if num_rows is not None and reader.num_rows != num_rows:
             raise CorruptFileError(
-                f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
+                f"rows: the manifest says {num_rows}, the file {reader.num_rows}",
                 f"fragment {self.fragment.id}",
                 reader.source.path,
             )
@@ -285,7 +306,7 @@ def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
     paths = tuple(
         # A base id may refer to another place in another version.
         file.path if file.base_id is None else _absolute(data_file_place(store, file))
-        for file in fragment.files
+        for file in fragment.all_files
     )
     if deleted := fragment.deletion_file:
         paths = (*paths, deleted.path(fragment.id))

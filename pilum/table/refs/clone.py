@@ -32,7 +32,7 @@ from pilum.table.model.base_paths import (
     index_place,
     own_store,
 )
-from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
@@ -175,28 +175,28 @@ def _referring(source: Snapshot) -> Manifest:
 
 
 def _in_base(fragment: Fragment, number: int) -> Fragment:
-    files = (
-        replace(file, base_id=number) if file.base_id is None else file for file in fragment.files
-    )
     deleted = fragment.deletion_file
     if deleted and deleted.base_id is None:
         deleted = replace(deleted, base_id=number)
-    return replace(fragment, files=tuple(files), deletion_file=deleted)
+    moved = fragment.with_files(
+        lambda file: replace(file, base_id=number) if file.base_id is None else file
+    )
+    return replace(moved, deletion_file=deleted)
 
 
 def _independent(source: Snapshot) -> Manifest:
     """Return the manifest with all files in the table's own folder."""
     taken: set[str] = set()
 
+    def own_file(file: DataFile) -> DataFile:
+        # Files below two base paths may have the same name.
+        path = new_data_file_name() if file.path in taken else file.path
+        taken.add(path)
+        return replace(file, path=path, base_id=None)
+
     def own(fragment: Fragment) -> Fragment:
-        files = []
-        for file in fragment.files:
-            # Files below two base paths may have the same name.
-            path = new_data_file_name() if file.path in taken else file.path
-            taken.add(path)
-            files.append(replace(file, path=path, base_id=None))
         deleted = fragment.deletion_file and replace(fragment.deletion_file, base_id=None)
-        return replace(fragment, files=tuple(files), deletion_file=deleted)
+        return replace(fragment.with_files(own_file), deletion_file=deleted)
 
     manifest = source.manifest
     return replace(
@@ -222,7 +222,7 @@ def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
     """Yield every file of the source with the path that it is copied to."""
     store = source.store
     for fragment, new in zip(source.manifest.fragments, content.fragments, strict=True):
-        for file, copy in zip(fragment.files, new.files, strict=True):
+        for file, copy in zip(fragment.all_files, new.all_files, strict=True):
             place, path = data_file_place(store, file)
             yield Copy(place, path, copy.path_in_table)
             yield from _below(place, path.removesuffix(".lance"), sidecar_folder(copy.path))

@@ -100,6 +100,7 @@ class CompactionOptions:
         max_source_bytes: Maximum size of data files to rewrite, bytes.
         excluded_fragment_ids: These fragments stay, and no task contains fragments from both sides
             of one.
+        max_overlays: Maximum number of overlays of a fragment that is not rewritten for them.
         version: File version to write; None for that of the table.
     """
 
@@ -117,6 +118,7 @@ class CompactionOptions:
     max_source_rows: int | None = None
     max_source_bytes: int | None = None
     excluded_fragment_ids: tuple[int, ...] = ()
+    max_overlays: int = 10
     version: FileVersion | None = None
 
 
@@ -154,7 +156,7 @@ def plan_compaction(
 
 def source_bytes(fragments: Iterable[Fragment]) -> int:
     """Return the size of data files in bytes; unknown sizes count as 0."""
-    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)
+    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.all_files)
 
 
 def _candidacy(
@@ -166,6 +168,8 @@ def _candidacy(
         share = fragment.num_deleted_rows / fragment.physical_rows
         if share > options.materialize_deletions_threshold:
             return _Candidacy.ALONE
+    if len(fragment.overlays) > options.max_overlays:
+        return _Candidacy.ALONE
     if fragment.physical_rows >= options.target_rows_per_fragment:
         return None
     is_wide = source_bytes([fragment]) >= options.target_bytes_per_fragment

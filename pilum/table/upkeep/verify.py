@@ -238,11 +238,15 @@ class _Check:
                     self._try(path, manifest.version, partial(_check_index_file, self._store, path))
 
     def _check_fragment(self, store: Store, fragment: Fragment, version: int) -> None:
-        for file in fragment.files:
-            key = (file, fragment.physical_rows)
+        overlays = ((one.file, None) for one in fragment.overlays)
+        for file, num_rows in (
+            *((file, fragment.physical_rows) for file in fragment.files),
+            *overlays,
+        ):
+            key = (file, num_rows)
             if key not in self._seen:
                 self._seen.add(key)
-                self._check_data_file(store, fragment, file, version)
+                self._check_data_file(store, fragment, file, num_rows, version)
         deleted = fragment.deletion_file
         if deleted is None:
             return
@@ -259,8 +263,8 @@ class _Check:
         self, store: Store, fragment: Fragment, fields: tuple[Field, ...], version: int
     ) -> None:
         """Check the columns of files: their places in the file, and the number of rows."""
-        paths = {_place_of(file) for file in fragment.files}
-        key = (fragment.files, fragment.physical_rows, *(field.ids for field in fields))
+        paths = {_place_of(file) for file in fragment.all_files}
+        key = (fragment.all_files, fragment.physical_rows, *(field.ids for field in fields))
         if key in self._seen or any(fault.path in paths for fault in self._faults):
             return
         self._seen.add(key)
@@ -269,7 +273,7 @@ class _Check:
         self._try(place, version, lambda: reader.fields(fields))
 
     def _check_data_file(
-        self, store: Store, fragment: Fragment, file: DataFile, version: int
+        self, store: Store, fragment: Fragment, file: DataFile, num_rows: int | None, version: int
     ) -> None:
         path = file.path_in_table
         # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
@@ -277,9 +281,11 @@ class _Check:
         size = None if is_legacy else file.size_bytes
         if file.base_id is not None:
             place = _place_of(file)
-            self._try(place, version, lambda: _check_end(store, fragment, file, size))
+            check = partial(_check_end, store, fragment, file, num_rows)
+            self._try(place, version, partial(check, size))
         elif self._require(path, size, version):
-            self._try(path, version, lambda: _check_end(store, fragment, file, None))
+            check = partial(_check_end, store, fragment, file, num_rows)
+            self._try(path, version, partial(check, None))
 
     def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
         path = _path_of(fragment)
@@ -406,14 +412,16 @@ def _check_index_file(store: Store, path: str) -> None:
             source.close()
 
 
-def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:
-    """Open a data file and compare it with the manifest."""
+def _check_end(
+    store: Store, fragment: Fragment, file: DataFile, num_rows: int | None, size: int | None
+) -> None:
+    """Open a data file and compare it with the manifest; of overlays, readers check the rows."""
     home, path = data_file_place(store, file)
     reader = open_file(home.source(path, size))
     try:
-        if reader.num_rows != fragment.physical_rows:
+        if num_rows is not None and reader.num_rows != num_rows:
             raise CorruptFileError(
-                f"rows: the manifest says {fragment.physical_rows}, the file {reader.num_rows}",
+                f"rows: the manifest says {num_rows}, the file {reader.num_rows}",
                 f"fragment {fragment.id}",
             )
     finally:

@@ -21,6 +21,7 @@ from pilum.table.commit.footprint import Verdict, verdict
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_overlay import DataOverlay, Overlaid
 from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.merge import Merge
@@ -100,7 +101,8 @@ OTHERS: dict[str, Any] = {
             T.DataReplacement.Replacement(fragment_id=1, new_file=MessageFile(fields=[7]))
         ]
     ),
-    "data_overlay": T.DataOverlay(),
+    "data_overlay": T.DataOverlay(groups=[T.DataOverlay.Group(fragment_id=0)]),
+    "data_overlay, elsewhere": T.DataOverlay(groups=[T.DataOverlay.Group(fragment_id=1)]),
     "update_mem_wal_state": T.UpdateMemWalState(),
     "clone": T.Clone(),
     "update_bases": T.UpdateBases(),
@@ -143,6 +145,7 @@ update_config, same key removed, old form  .     .     .     .     I     .     .
 data_replacement                           .     R     R     .     .     R     R     .     .
 data_replacement, elsewhere                .     .     .     .     .     R     R     .     .
 data_overlay                               .     .     .     .     .     R     R     .     .
+data_overlay, elsewhere                    .     .     .     .     .     R     R     .     .
 update_mem_wal_state                       I     I     I     I     I     I     I     I     I
 clone                                      .     .     .     R     R     .     .     .     .
 update_bases                               .     .     .     .     .     .     .     .     .
@@ -185,6 +188,7 @@ update_config, same key removed, old form  I     .     .     .     .
 data_replacement                           .     .     .     .     .
 data_replacement, elsewhere                .     .     .     .     .
 data_overlay                               .     .     .     .     .
+data_overlay, elsewhere                    .     .     .     .     .
 update_mem_wal_state                       .     .     .     .     .
 clone                                      .     .     .     .     .
 update_bases                               .     .     .     .     .
@@ -226,7 +230,8 @@ update_config, same key, old form          .     .
 update_config, same key removed, old form  .     .
 data_replacement                           R     .
 data_replacement, elsewhere                .     .
-data_overlay                               .     .
+data_overlay                               R     .
+data_overlay, elsewhere                    .     .
 update_mem_wal_state                       .     .
 clone                                      .     .
 update_bases                               .     .
@@ -268,7 +273,8 @@ update_config, same key, old form          .     .     .     .     .
 update_config, same key removed, old form  .     .     .     .     .
 data_replacement                           R     R     R     .     .
 data_replacement, elsewhere                .     .     .     .     .
-data_overlay                               .     .     .     .     .
+data_overlay                               R     R     R     .     .
+data_overlay, elsewhere                    .     .     .     .     .
 update_mem_wal_state                       I     I     I     I     I
 clone                                      .     .     .     .     .
 update_bases                               .     .     .     .     .
@@ -311,6 +317,7 @@ update_config, same key removed, old form  .     .     .
 data_replacement                           .     R     .
 data_replacement, elsewhere                .     R     .
 data_overlay                               .     .     .
+data_overlay, elsewhere                    .     .     .
 update_mem_wal_state                       .     .     .
 clone                                      .     .     .
 update_bases                               .     .     .
@@ -353,9 +360,53 @@ update_config, same key removed, old form  .     .
 data_replacement                           R     .
 data_replacement, elsewhere                .     .
 data_overlay                               .     .
+data_overlay, elsewhere                    .     .
 update_mem_wal_state                       I     I
 clone                                      .     .
 update_bases                               .     .
+"""
+
+GOLDEN_OVERLAY = """
+                                           over
+append                                     .
+delete                                     R
+delete, rows of it                         .
+delete, elsewhere                          .
+overwrite                                  I
+overwrite, same key                        I
+create_index                               .
+rewrite                                    R
+rewrite, old form                          R
+rewrite, elsewhere                         .
+merge                                      R
+merge, nulls as before                     R
+project                                    R
+project, nulls as before                   .
+restore                                    I
+reserve_fragments                          .
+update                                     R
+update, rows of it                         R
+update, columns of it                      .
+update, elsewhere                          .
+update, with keys                          .
+update_config                              .
+update_config, of the schema               .
+update_config, of a field                  .
+update_config, of the schema, old form     .
+update_config, of a field, old form        .
+update_config, of another field            .
+update_config, of a note                   .
+update_config, same key                    .
+update_config, same key removed            .
+update_config, same key, old form          .
+update_config, same key removed, old form  .
+data_replacement                           .
+data_replacement, elsewhere                .
+data_overlay                               .
+data_overlay, elsewhere                    .
+update_mem_wal_state                       I
+clone                                      .
+update_bases                               .
 """
 
 # "must" is a projection after which a column must not have nulls, "drop" any other, with field 0.
@@ -415,6 +466,9 @@ REPLACEMENT: dict[str, Operation] = {
     "same": DataReplacement((replaced(0, 7),)),
     "else": DataReplacement((replaced(0, 3),)),
 }
+OVERLAY: dict[str, Operation] = {
+    "over": DataOverlay((Overlaid(FragmentId(0), ()),)),
+}
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
     Verdict.COMPATIBLE: ".",
@@ -451,6 +505,7 @@ def verdicts(mine: dict[str, Operation]) -> str:
         (UPDATE, GOLDEN_UPDATE),
         (INDEX, GOLDEN_INDEX),
         (REPLACEMENT, GOLDEN_REPLACEMENT),
+        (OVERLAY, GOLDEN_OVERLAY),
     ],
 )
 def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:

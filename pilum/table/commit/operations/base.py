@@ -231,7 +231,8 @@ def with_needed_files(fragment: Fragment, field_ids: Collection[FieldId]) -> Fra
     """
     needed = HIDDEN_IDS.union(field_ids)
     files = tuple(file for file in fragment.files if not needed.isdisjoint(file.fields))
-    return replace(fragment, files=files or fragment.files[:1])
+    overlays = tuple(one for one in fragment.overlays if one.covers(needed))
+    return replace(fragment, files=files or fragment.files[:1], overlays=overlays)
 
 
 def require_fits(

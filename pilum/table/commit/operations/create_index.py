@@ -23,7 +23,7 @@ from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.indices import related_fields
+from pilum.table.model.coverage import related_fields
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import IndexSegment, is_system_index
 from pilum.table.model.manifest import Manifest

@@ -18,7 +18,8 @@ from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import Operation, require_version, with_fragments
-from pilum.table.commit.operations.indices import related_fields, without_fragments
+from pilum.table.commit.operations.indices import without_fragments
+from pilum.table.model.coverage import related_fields
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file
@@ -144,6 +145,7 @@ class DataReplacement(Operation):
 
 def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
     """Return the fragment in which a file supplies its fields."""
+    fragment = fragment.with_other_values(new.fields)
     files = list(fragment.files)
     for index, file in enumerate(files):
         if file.fields == new.fields and (file.major, file.minor) == (new.major, new.minor):

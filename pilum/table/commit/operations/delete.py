@@ -42,7 +42,7 @@ class Delete(RemovesRows):
         gone = resources(Kind.WHOLE_FRAGMENT, self.removed)
         return Footprint.of(
             relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, *self.touched),
-            changes=(Kind.ROWS, *self.changed, *gone),
+            changes=(Kind.ROWS, *self.changed, *gone, *resources(Kind.PLACES, self.removed)),
         )
 
     def apply(self, manifest: Manifest) -> Manifest:

@@ -14,7 +14,7 @@ only slower. Source: docs/format/table.md, "Indices".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from pyroaring import BitMap
@@ -22,6 +22,7 @@ from pyroaring import BitMap
 from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
+from pilum.table.model.coverage import fields_of, with_coverage, with_indices
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import (
     IndexSegment,
@@ -32,7 +33,6 @@ from pilum.table.model.index_segments import (
 )
 
 __all__ = [
-    "related_fields",
     "retained_indices",
     "with_moved_rows",
     "with_rewritten_fragments",
@@ -42,24 +42,6 @@ __all__ = [
 _FRAGMENT_REUSE = "__lance_frag_reuse"
 _ADDRESS_KINDS = frozenset({"unknown", "btree", "zonemap", "bloomfilter"})
 """Kinds of indices that store row addresses, or may do so, even with stable row ids."""
-
-
-def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]:
-    """Return the fields, all of their ancestors and all of their descendants.
-
-    Values of a member are also values of its parent, and the other way round. Data files list one
-    or the other, depending on their version.
-    """
-    wanted = set(field_ids)
-    related = set(wanted)
-    for field in schema.fields:
-        for inner in field.walk():
-            below = set(inner.ids)
-            if inner.id in wanted:
-                related |= below
-            elif not wanted.isdisjoint(below):
-                related.add(inner.id)
-    return frozenset(related)
 
 
 def retained_indices(section: bytes, schema: Schema, fragments: Fragments) -> bytes:
@@ -76,11 +58,11 @@ def retained_indices(section: bytes, schema: Schema, fragments: Fragments) -> by
     kept = [
         index
         for index in message.indices
-        if is_system_index(index) or known.issuperset(_fields_of(index))
+        if is_system_index(index) or known.issuperset(fields_of(index))
     ]
     if not any(index.name == _FRAGMENT_REUSE for index in kept):  # else ids may mean others
         kept = _without_empty_segments(kept, BitMap(fragments.ids.tolist()))
-    return section if len(kept) == len(message.indices) else _with_indices(message, kept)
+    return section if len(kept) == len(message.indices) else with_indices(message, kept)
 
 
 def without_fragments(
@@ -93,9 +75,9 @@ def without_fragments(
     gone, fields = BitMap(fragment_ids), set(field_ids)
 
     def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
-        return covered if fields.isdisjoint(_fields_of(index)) else covered - gone
+        return covered if fields.isdisjoint(fields_of(index)) else covered - gone
 
-    return _with_coverage(section, change)
+    return with_coverage(section, change)
 
 
 def with_rewritten_fragments(
@@ -118,7 +100,7 @@ def with_rewritten_fragments(
     if rewritten:
         message = table_pb2.IndexSection.FromString(section)
         with_rewritten_indices(message, rewritten)
-        section = _with_indices(message, list(message.indices))
+        section = with_indices(message, list(message.indices))
     follows = {IndexSegment(one.new).uuid for one in rewritten}
 
     def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
@@ -135,7 +117,7 @@ def with_rewritten_fragments(
                 )
         return covered
 
-    return _with_coverage(section, change)
+    return with_coverage(section, change)
 
 
 def with_moved_rows(
@@ -153,27 +135,10 @@ def with_moved_rows(
     old, new, fields = BitMap(moved_from), BitMap(new_fragment_ids), set(changed_fields)
 
     def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
-        covers_all = old <= covered and fields.isdisjoint(_fields_of(index))
+        covers_all = old <= covered and fields.isdisjoint(fields_of(index))
         return covered | new if covers_all and not _keeps_addresses(index) else covered
 
-    return _with_coverage(section, change)
-
-
-def _with_coverage(
-    section: bytes, change: Callable[[table_pb2.IndexMetadata, BitMap], BitMap]
-) -> bytes:
-    """Return the section with other bitmaps; unchanged entries keep their bytes."""
-    message = table_pb2.IndexSection.FromString(section)
-    has_changed = False
-    for index in message.indices:
-        covered = None if is_system_index(index) else covered_fragments(index)
-        if covered is None:
-            continue
-        changed = change(index, covered)
-        if changed != covered:
-            index.fragment_bitmap = changed.serialize()
-            has_changed = True
-    return _with_indices(message, list(message.indices)) if has_changed else section
+    return with_coverage(section, change)
 
 
 def _without_empty_segments(
@@ -200,18 +165,5 @@ def _covers_any(index: table_pb2.IndexMetadata, existing: BitMap) -> bool:
     return covered is None or covered.intersect(existing)
 
 
-def _fields_of(index: table_pb2.IndexMetadata) -> list[int]:
-    return [*index.fields, *index.covering_fields]
-
-
 def _keeps_addresses(index: table_pb2.IndexMetadata) -> bool:
     return IndexSegment(index).kind.lower() in _ADDRESS_KINDS
-
-
-def _with_indices(message: table_pb2.IndexSection, indices: list[table_pb2.IndexMetadata]) -> bytes:
-    changed = table_pb2.IndexSection()
-    changed.CopyFrom(message)
-    del changed.indices[:]
-    changed.indices.extend(indices)
-    data: bytes = changed.SerializeToString(deterministic=True)
-    return data

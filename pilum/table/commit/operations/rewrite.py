@@ -117,7 +117,10 @@ class Rewrite(Operation):
         files = resources(Kind.FRAGMENT, ids)
         deleted = resources(Kind.DELETED_ROWS, ids)
         return Footprint.of(
-            relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST, *files, *deleted),
+            relies_on=(
+                *(Kind.HISTORY, Kind.FRAGMENT_LIST),
+                *(*files, *deleted, *resources(Kind.OVERLAYS, ids)),
+            ),
             changes=(
                 *(Kind.ROWS, Kind.ROW_ADDRESSES),
                 *files,
@@ -217,7 +220,8 @@ class Rewrite(Operation):
         current = {fragment.id: fragment for fragment in manifest.fragments}
         for fragment in self._old():
             found = current.get(fragment.id)
-            if found is None or found.deletion_file != fragment.deletion_file:
+            same = (fragment.deletion_file, fragment.overlays)
+            if found is None or (found.deletion_file, found.overlays) != same:
                 raise InvalidInputError(f"fragment {fragment.id} is not what was rewritten")
         for move in self.moves:
             expected = sum(current[one.id].num_rows for one in move.old)

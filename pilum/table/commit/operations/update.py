@@ -37,10 +37,10 @@ from pilum.table.commit.operations.base import (
     with_fragments,
 )
 from pilum.table.commit.operations.indices import (
-    related_fields,
     with_moved_rows,
     without_fragments,
 )
+from pilum.table.model.coverage import related_fields
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -140,11 +140,13 @@ class Update(RemovesRows):
                 *(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
                 *keys,
                 *self.touched,
+                *resources(Kind.OVERLAYS, (*updated, *self.removed)),
             ),
             changes=(
                 *(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
                 *changed,
                 *resources(Kind.WHOLE_FRAGMENT, self.removed),
+                *resources(Kind.PLACES, self.removed),
             ),
         )
 
@@ -194,7 +196,7 @@ class Update(RemovesRows):
                 f"fragment {fragment.id}: an update of columns does not change which rows are "
                 "deleted"
             )
-        changed = _with_files(fragment, image)
+        changed = _with_files(fragment, image).with_other_values(self.fields_modified)
         rows = self.changed_rows(fragment)
         return changed if rows is None else with_changed_rows(changed, rows, version)
 

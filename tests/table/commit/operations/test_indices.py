@@ -12,12 +12,12 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
 from pilum.table.commit.operations.indices import (
-    related_fields,
     retained_indices,
     with_moved_rows,
     with_rewritten_fragments,
     without_fragments,
 )
+from pilum.table.model.coverage import related_fields
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import covered_fragments
