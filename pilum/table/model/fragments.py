@@ -104,10 +104,10 @@ class Fragments(Sequence[Fragment]):
         """Whether the row counts of all fragments were recorded."""
         return all(one.is_counted for one in self.all())
 
-    @property
+    @cached_property
     def are_distinct(self) -> bool:
         """Whether all fragment ids are different."""
-        return len(self._by_id) == len(self)
+        return self.are_ascending or len(np.unique(self.ids)) == len(self)
 
     @property
     def highest_id(self) -> int:
@@ -156,11 +156,16 @@ class Fragments(Sequence[Fragment]):
 
     def find(self, fragment_id: int) -> Fragment | None:
         """Return the fragment with an id, None if there is none; if two have it, the last one."""
-        place = self._by_id.get(fragment_id)
-        return None if place is None else self[place]
+        ids = self._consecutive
+        if ids is None:
+            place = self._by_id.get(fragment_id)
+            return None if place is None else self[place]
+        return self[fragment_id - ids.start] if ids.start <= fragment_id < ids.stop else None
 
     def in_scan_order(self, fragment_ids: Iterable[int]) -> tuple[int, ...]:
         """Return ids of fragments, which exist, in the order in which scans read them."""
+        if self.are_ascending:
+            return tuple(sorted(fragment_ids))
         return tuple(sorted(fragment_ids, key=self._by_id.__getitem__))
 
     def place_of(self, fragment_id: int) -> int:
@@ -171,6 +176,14 @@ class Fragments(Sequence[Fragment]):
     def are_ascending(self) -> bool:
         """Whether scans read the fragments in the order of their ids, which are distinct."""
         return bool((self.ids[:-1] < self.ids[1:]).all())
+
+    @cached_property
+    def _consecutive(self) -> range | None:
+        """The ids if they have no gaps, as long as no fragment was removed; otherwise None."""
+        ids = self.ids
+        if not len(ids) or ids[-1] - ids[0] != len(ids) - 1 or not self.are_ascending:
+            return None
+        return range(int(ids[0]), int(ids[-1]) + 1)
 
     @cached_property
     def _by_id(self) -> dict[int, int]:
@@ -258,11 +271,6 @@ class StoredFragments(Fragments):
         if not self._traits & Trait.DELETIONS:
             return True
         return bool(survey.deleted[survey.having(Trait.DELETIONS)].all())
-
-    @cached_property
-    def are_distinct(self) -> bool:
-        """Whether all fragment ids are different."""
-        return self.are_ascending or len(np.unique(self.ids)) == len(self)
 
     @cached_property
     def recorded_formats(self) -> frozenset[_Format]:
