@@ -127,9 +127,10 @@ def from_zero(rows: Rows) -> Rows:
 
 
 def _from_zero(array: pa.Array) -> pa.Array:
-    if not _is_picked_wrongly(array.type) or _begins_at_zero(array):
-        return array
-    return pa.concat_arrays([array])
+    kind = array.type
+    if kind.num_fields and _is_picked_wrongly(kind) and not _begins_at_zero(array):
+        return pa.concat_arrays([array])
+    return array
 
 
 def _is_picked_wrongly(kind: pa.DataType) -> bool:
@@ -215,7 +216,7 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
     too narrow for all values.
     """
     if len(arrays) == 1:
-        return from_zero(arrays[0])
+        return _from_zero(arrays[0])
     kind = arrays[0].type
     plain = with_dictionaries_as(kind, _without_half_floats)
     if plain != kind:

@@ -89,7 +89,6 @@ class Cache:
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Cache a value other than None, replacing the last one of this key."""
         with self._lock:
-            self._drop(key)
             self._keep(key, value, size_bytes)
 
     def put_if_absent(self, key: Hashable, value: Any, size_bytes: int) -> Any:
@@ -105,7 +104,6 @@ class Cache:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[0] is value:
-                self._drop(key)
                 self._keep(key, value, size_bytes)
 
     def clear(self) -> None:
@@ -124,12 +122,11 @@ class Cache:
         with self._lock:
             return CacheStats(self._hits, self._misses, len(self._entries), self._size_bytes)
 
-    def _drop(self, key: Hashable) -> None:
+    def _keep(self, key: Hashable, value: Any, size_bytes: int) -> None:
+        """Replace the value of a key."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._size_bytes -= entry[1]
-
-    def _keep(self, key: Hashable, value: Any, size_bytes: int) -> None:
         if size_bytes > self.limit_bytes:
             return
         self._entries[key] = value, size_bytes
@@ -221,6 +218,8 @@ class Descriptions:
 SHARED_DESCRIPTIONS = Descriptions()
 """The descriptions of all sessions and indices of the process."""
 
+_INDEX_PAGES = Cache(_PAGE_CACHE_BYTES)
+
 
 @dataclass(frozen=True, slots=True)
 class FileCaches:
@@ -237,3 +236,8 @@ class FileCaches:
     def private(cls, path: str, descriptions: Descriptions | None = None) -> FileCaches:
         """Return caches for one file; its descriptions may be shared."""
         return cls(descriptions or Descriptions(), CachePart(Cache(_PAGE_CACHE_BYTES), path))
+
+    @classmethod
+    def of_index(cls) -> FileCaches:
+        """Return caches for a file of an index, in the memory of all such files of the process."""
+        return cls(SHARED_DESCRIPTIONS, CachePart(_INDEX_PAGES, object()))

@@ -33,6 +33,10 @@ _OFFSET_BYTES = {
     pa.large_string().id: 8,
     pa.large_binary().id: 8,
 }
+_STRUCT, _NULL, _BOOLEAN = pa.struct([]).id, pa.null().id, pa.bool_().id
+_DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
+_FIXED_SIZE_LIST = pa.list_(pa.int8(), 1).id
+"""Types by their number: a function for each costs more than building small arrays."""
 
 
 def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
@@ -133,13 +137,14 @@ def _packed(field: Field, decoded: Decoded, layer: Layer) -> pa.Array:
 
 
 def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
-    if pt.is_struct(kind):
+    kind_id = kind.id
+    if kind_id == _STRUCT:
         return pa.Array.from_buffers(kind, layer.length, [None], 0)
-    if decoded.encoding is None or pt.is_null(kind):
+    if decoded.encoding is None or kind_id == _NULL:
         return pa.nulls(layer.length, kind)
     if decoded.num_values != layer.length:
         raise CorruptFileError(f"values: expected {layer.length}, found {decoded.num_values}")
-    if pt.is_dictionary(kind):
+    if kind_id == _DICTIONARY:
         return _dictionary(kind, decoded, layer)
     if decoded.dictionary is not None:
         return _look_up(kind, decoded, decoded.dictionary, layer)
@@ -149,13 +154,14 @@ def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
 def _values(
     kind: pa.DataType, encoding: Compressive | None, buffers: list[NDArray[Any]], layer: Layer
 ) -> pa.Array:
-    if pt.is_fixed_size_list(kind):
+    kind_id = kind.id
+    if kind_id == _FIXED_SIZE_LIST:
         demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
         assert isinstance(encoding, FixedSizeList)
         return _lists(kind, encoding, buffers, layer)
-    width = _OFFSET_BYTES.get(kind.id)
+    width = _OFFSET_BYTES.get(kind_id)
     if width is None:
-        if pt.is_boolean(kind) and encoding == Flat(8) and len(buffers) == 1:
+        if kind_id == _BOOLEAN and encoding == Flat(8) and len(buffers) == 1:
             buffers = [np.packbits(buffers[0], bitorder="little")]  # full-zip pages have no bits
         size = (layer.length * kind.bit_width + 7) // 8
         if len(buffers) != 1 or len(buffers[0]) != size:

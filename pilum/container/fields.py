@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,31 +85,27 @@ class LeafSegment(Segment):
     @classmethod
     def read_columns(cls, columns: Sequence[Sequence[LeafSegment]]) -> list[list[pa.Array]]:
         """Read some rows of columns; adjacent segments of pages of one form become one array."""
-        reads = [[segment._reads() for segment in segments] for segments in columns]
-        runs = [
-            (number, own)
-            for number, segments in enumerate(columns)
-            for own in _joint_runs(segments, reads[number])
-        ]
+        runs: list[tuple[list[pa.Array], list[LeafSegment], int]] = []
+        pages: list[tuple[PageRead, ...]] = []
+        found: list[list[pa.Array]] = []
+        for segments in columns:
+            arrays: list[pa.Array] = []
+            found.append(arrays)
+            reads = [segment._reads() for segment in segments]
+            for own in _joint_runs(segments, reads):
+                leaves = list(zip(*[reads[place] for place in own], strict=True))
+                runs.append((arrays, [segments[place] for place in own], len(leaves)))
+                pages += leaves
         try:
-            decoded = iter(
-                _decode_picked(
-                    [
-                        leaf
-                        for number, own in runs
-                        for leaf in zip(*[reads[number][place] for place in own], strict=True)
-                    ]
-                )
-            )
+            decoded = _decode_picked(pages)
         except CorruptFileError:
             # Reading each segment on its own names the damaged one.
             return [[segment.read() for segment in segments] for segments in columns]
-        found: list[list[pa.Array]] = [[] for _ in columns]
-        for number, own in runs:
-            segments = [columns[number][place] for place in own]
-            rows = [next(decoded) for _ in reads[number][own[0]]]
-            num_rows = sum(segment.num_rows for segment in segments)
-            found[number].append(segments[0].build(rows, num_rows))
+        start = 0
+        for arrays, joint, num_leaves in runs:
+            rows = list(decoded[start : start + num_leaves])
+            start += num_leaves
+            arrays.append(joint[0].build(rows, sum(map(_num_rows, joint))))
         return found
 
     def _reads(self) -> list[PageRead]:
@@ -159,6 +156,9 @@ class LeafSegment(Segment):
             files = {leaf.column.path for leaf in own.leaves.values()}
             where = f"column {own.field.name!r}, rows from {self.start}"
             raise error.at(where).at(", ".join(sorted(files))) from None
+
+
+_num_rows = attrgetter("num_rows")
 
 
 def _joint_runs(
@@ -282,27 +282,30 @@ class LeafFieldReader(PagedFieldReader):
         self._bytes_per_row: float | None = None
         self.has_other_pages = False
         self._known: dict[int, KnownPage | None] = {}
-        bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
-        self.cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
+        self.cuts = self._page_bounds()
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LeafFieldReader:
         """Find the leaves of a field in files; see `pilum.container.open.field_reader`."""
         leaves: dict[FieldId, Leaf] = {}
-        for leaf in field.leaves():
-            part = next((part for part in parts if leaf.id in part.columns), None)
-            if part is not None:
-                assert isinstance(part.reader, FileReader)
-                column = part.reader.column(part.columns[leaf.id])
-                if column.num_rows != num_rows:
-                    raise CorruptFileError(
-                        f"rows: expected {num_rows}, found {column.num_rows}",
-                        f"column {column.index}",
-                        column.path,
-                    )
-                members = members_of(leaf, part.reader) if leaf.children else ()
-                leaves[leaf.id] = Leaf(part.reader, column, members)
+        for leaf in (field,) if field.is_leaf else field.leaves():
+            for part in parts:
+                number = part.columns.get(leaf.id)
+                if number is not None:
+                    assert isinstance(part.reader, FileReader)
+                    column = part.reader.column(number)
+                    _require_rows(column, num_rows)
+                    members = members_of(leaf, part.reader) if leaf.children else ()
+                    leaves[leaf.id] = Leaf(part.reader, column, members)
+                    break
         return cls(field, leaves, num_rows)
+
+    def _page_bounds(self) -> NDArray[np.int64]:
+        """Return the rows at which a page of any leaf begins, and the end."""
+        if len(self.columns) == 1:
+            return self.columns[0][0].row_bounds
+        bounds = [column.row_bounds for column, _ in self.columns]
+        return np.unique(np.concatenate(bounds)) if bounds else np.array([0, self.num_rows])
 
     @cached_property
     def page_cuts(self) -> list[int]:
@@ -375,9 +378,12 @@ class LeafFieldReader(PagedFieldReader):
                 yield from leaf.column.explain(column, path[-1].arrow_type)
 
 
-def _cuts(bounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the rows at which a page of any leaf begins."""
-    return bounds[0] if len(bounds) == 1 else np.unique(np.concatenate(bounds))
+def _require_rows(column: Column, num_rows: int) -> None:
+    found = column.row_bounds[-1]
+    if found != num_rows:
+        raise CorruptFileError(
+            f"rows: expected {num_rows}, found {found}", f"column {column.index}", column.path
+        )
 
 
 def _memory_bytes(kind: pa.DataType, column: Column) -> float:

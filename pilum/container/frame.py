@@ -154,7 +154,9 @@ def parse_table(data: NDArray[np.uint8], limit: int) -> Places:
     """Parse (position, size) entries, all of which must end at or before `limit`."""
     if len(data) <= _FEW * _ENTRY_BYTES:  # NumPy's overhead per call is larger
         pairs = tuple(_ENTRY.iter_unpack(data.tobytes()))
-        inside = all(position + size <= limit for position, size in pairs)
+        inside = True
+        for position, size in pairs:
+            inside &= position + size <= limit
     else:
         entries = data.view(np.uint64).reshape(-1, 2)
         pairs = tuple(map(tuple, entries.tolist()))
@@ -187,10 +189,6 @@ class Tail:
         start = max(source.size - _TAIL_BYTES, 0)
         return cls(start, source.read(Ranges.of((start, source.size - start)))[0])
 
-    def holds(self, position: int) -> bool:
-        """Return whether it contains the bytes from a position on."""
-        return position >= self.start
-
     def slice(self, position: int, size: int) -> NDArray[np.uint8]:
         """Return bytes of the file from a position that the tail holds."""
         return self.data[position - self.start : position - self.start + size]
@@ -208,16 +206,15 @@ class Tail:
 
     def all_at(self, places: Sequence[tuple[int, int]]) -> Plan[list[NDArray[np.uint8]]]:
         """Return bytes at several positions; those before the tail are read together."""
-        missing = [place for place in places if not self.holds(place[0])]
+        start = self.start
+        missing = [place for place in places if place[0] < start]
         fetched = iter((yield Ranges.of(*missing)) if missing else ())
-        return [self.slice(at, size) if self.holds(at) else next(fetched) for at, size in places]
+        return [next(fetched) if at < start else self.slice(at, size) for at, size in places]
 
     def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:
         """Return bytes of the file, which are read only if they lie before the tail."""
-        if self.holds(position):
-            return self.slice(position, size)
-        fetched = yield Ranges.of((position, size))
-        return fetched[0]
+        [data] = yield from self.all_at([(position, size)])
+        return data
 
 
 _ALIGNMENT = 64

@@ -118,9 +118,9 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
     """
     if not parts:
         return LeafFieldReader.of(field, parts, num_rows)
+    if len(parts) == 1:
+        return _FAMILIES[parts[0].reader.version]().field(field, parts, num_rows)
     found = [_FAMILIES[part.reader.version]() for part in parts]
-    if len(found) == 1:
-        return found[0].field(field, parts, num_rows)
     families = {id(family): family for family in found}
     if len(families) > 1:
         versions = ", ".join(f"{part.reader.source.path}: {part.reader.version}" for part in parts)

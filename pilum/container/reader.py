@@ -200,7 +200,7 @@ class Column:
 
     def page_at(self, row: int) -> int:
         """Return the number of the page that contains a row."""
-        return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
+        return int(self.row_bounds.searchsorted(row, "right")) - 1
 
     def read(self, start: int, rows: RowRanges, source: Source) -> PageRead:
         """Return a read of rows of the page that contains row `start`, counted from there."""
@@ -372,8 +372,7 @@ class ContainerReader(ABC, Generic[C]):
             [global_buffers[0], (footer.global_table - size, size)]
         )
         columns = parse_table(table, footer.global_table)
-        need = min(footer.column_metadata, footer.column_table)
-        if any(at < need for at, _ in columns):
+        if columns and min(columns)[0] < min(footer.column_metadata, footer.column_table):
             raise CorruptFileError("column metadata before its start")
         if tail.start == 0 and not isinstance(source, MemorySource):
             source.close()
@@ -412,11 +411,9 @@ class ContainerReader(ABC, Generic[C]):
 
     def column(self, index: int) -> C:
         """Return one column; see `columns`."""
-        column = self._columns.get(index)
-        if column is None and 0 <= index < self.num_columns:
-            at, size = self._column_table[index]
-            if self._tail.holds(at):
-                return self._keep(index, self._tail.slice(at, size).tobytes())
+        column, table, tail = self._columns.get(index), self._column_table, self._tail
+        if column is None and 0 <= index < len(table) and table[index][0] >= tail.start:
+            return self._keep(index, tail.slice(*table[index]).tobytes())
         return column or self.columns([index])[0]
 
     def _keep(self, index: int, data: bytes) -> C:

@@ -200,8 +200,8 @@ class PagedFieldReader(FieldReader):
         if len(self.cuts) == 2:
             yield self.segment(self, 0, rows)
             return
-        first = int(np.searchsorted(self.cuts, rows.starts[0], side="right")) - 1
-        last = int(np.searchsorted(self.cuts, rows.stops[-1], side="left"))
+        first = int(self.cuts.searchsorted(rows.bounds[0, 0], "right")) - 1
+        last = int(self.cuts.searchsorted(rows.bounds[-1, 1], "left"))
         for start, stop in pairwise(self.cuts[first : last + 1].tolist()):
             wanted = rows.within(start, stop)
             if len(wanted.bounds):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays
-from pilum.cache import SHARED_DESCRIPTIONS, FileCaches
+from pilum.cache import FileCaches
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_columns, read_segments
@@ -51,10 +51,10 @@ class IndexFile:
         self.path = path
         self._store = store
         self._size_bytes = size_bytes
-        caches = FileCaches.private(path, SHARED_DESCRIPTIONS)
-        self._reader = open_file(store.source(path, size_bytes), caches)
+        self._reader = open_file(store.source(path, size_bytes), FileCaches.of_index())
         self.num_rows = self._reader.num_rows
         self.schema: pa.Schema = self._reader.schema.arrow
+        self._part = FilePart(self._reader, self._reader.field_columns())
         self._fields: dict[str, FieldReader] = {}
 
     @property
@@ -89,19 +89,17 @@ class IndexFile:
             CorruptFileError: If a column is missing, or the file is damaged.
         """
         names = self.schema.names if columns is None else list(columns)
-        fields = [self._field(name) for name in names]
+        fields = list(map(self._field, names))
         wanted = RowRanges.of((0, self.num_rows)) if rows is None else rows
-        if len(wanted.bounds) and int(wanted.stops[-1]) > self.num_rows:
-            raise CorruptFileError(
-                f"row {int(wanted.stops[-1]) - 1} of {self.num_rows} rows", self.path
-            )
-        segments = [list(field.segments(wanted)) if len(wanted.bounds) else [] for field in fields]
+        bounds = wanted.bounds
+        if len(bounds) and int(bounds[-1, 1]) > self.num_rows:
+            raise CorruptFileError(f"row {bounds[-1, 1] - 1} of {self.num_rows} rows", self.path)
+        segments = [list(field.segments(wanted)) if len(bounds) else [] for field in fields]
         arrays = [
             join_arrays(found, f"column {name!r}") if found else field.empty()
             for name, found, field in zip(names, self._pieces(segments), fields, strict=True)
         ]
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(map(self.schema.field, names)))
 
     def _pieces(self, segments: list[list[Segment]]) -> list[list[pa.Array]]:
         """Read the segments of columns; of local files, with as few arrays as possible."""
@@ -136,10 +134,7 @@ class IndexFile:
                 raise CorruptFileError(
                     f"{len(found)} columns {name!r}; there are {self.schema.names}", self.path
                 )
-            [field] = found
-            numbers = self._reader.field_columns()
-            columns = {id: numbers[id] for id in field.ids if id in numbers}
-            reader = field_reader(field, [FilePart(self._reader, columns)], self.num_rows)
+            reader = field_reader(found[0], [self._part], self.num_rows)
             self._fields[name] = reader
         return reader
 

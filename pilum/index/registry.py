@@ -64,9 +64,11 @@ def index_type_of(type_url: str, details: bytes = b"") -> IndexType[Any] | None:
     Only the last part of the URL counts, in upper or lower case. Types of vector indices have the
     same URL; they differ in their details.
     """
-    if _last(type_url) == _last(VECTOR_TYPES[0].type_url):
-        return vector_type_of(details)
-    return {_last(one.type_url): one for one in _TYPES}.get(_last(type_url))
+    last = _last(type_url)
+    for one in _TYPES:
+        if _last(one.type_url) == last:
+            return vector_type_of(details) if one in VECTOR_TYPES else one
+    return None
 
 
 def index_type_of_files(names: Collection[str], type: pa.DataType) -> IndexType[Any] | None:

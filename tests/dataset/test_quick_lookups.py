@@ -71,6 +71,17 @@ def test_few_calls_find_a_value(dataset: pilum.LanceDataset) -> None:
     assert num_calls(found("KEY = 6")) > 150
 
 
+def test_a_first_lookup_opens_an_index_in_few_calls(dataset: pilum.LanceDataset) -> None:
+    """Nothing of the table is known but the form of such files, as when a process looks up once."""
+
+    def found() -> object:
+        opened = pilum.dataset(dataset.uri, session=pilum.Session())
+        return opened.to_table(["key", "four"], filter="key = 6")
+
+    found()
+    assert 0 < num_calls(found) <= 1250
+
+
 def test_other_fragments_are_not_left_out(dataset: pilum.LanceDataset, tmp_path: Path) -> None:
     table = dataset.to_table()
     changed = pilum.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=NUM_ROWS // 2)

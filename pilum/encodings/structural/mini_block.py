@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -363,6 +364,9 @@ def _layout(page: PageRead) -> MiniBlockLayout:
 
 
 def _buffer(page: PageRead, index: int) -> tuple[int, int]:
+    buffers = page.stored.buffers
+    if index < len(buffers):
+        return buffers[index]
     with page.located():
         return page.stored.buffer(index)
 
@@ -443,10 +447,10 @@ def _look_up(pages: Sequence[PageRead]) -> Plan[list[_Lookup | None]]:
     if not missing:
         return lookups
     places = [_lookup_places(page) for _, page in missing]
-    fetched = yield Ranges.of(*(place for own in places for place in own))
-    found = iter(fetched)
+    fetched = yield Ranges.of(*chain.from_iterable(places))
+    buffers = iter(range(len(fetched)))
     for (number, page), own in zip(missing, places, strict=True):
-        lookup = _parse(page, [next(found) for _ in own])
+        lookup = _parse(page, [fetched[next(buffers)] for _ in own])
         if page.lookup is not None:
             lookup = lookup.owned()
             page.lookup.put(lookup, lookup.size_bytes)

@@ -100,28 +100,23 @@ class Lookup:
             require_indexable("values", kind, "BTREE")
         except UnsupportedTypeError as error:
             raise CorruptFileError(str(error)) from None
-        order = np.argsort(_integers(numbers), kind="stable")
-        num_pages = len(bounds) - 1
-        _require(
-            np.array_equal(_integers(numbers)[order], np.arange(num_pages)),
-            f"page numbers of {num_pages} pages",
-        )
-        places = pa.array(order)
-        mins, maxs = mins.take(places), maxs.take(places)
-        nulls = _integers(null_counts)[order]
-        sizes = np.diff(bounds)
+        nulls, order = _integers(null_counts), _order(_integers(numbers), len(bounds) - 1)
+        if order is not None:
+            places = pa.array(order)
+            mins, maxs, nulls = mins.take(places), maxs.take(places), nulls[order]
+        sizes = bounds[1:] - bounds[:-1]
         if lost_nulls:
             unknown = pa.scalar(None, kind)
             mins = pc.if_else(pa.array(nulls > 0), unknown, without_lost_nulls(mins))
             maxs = pc.if_else(pa.array(nulls == sizes), unknown, without_lost_nulls(maxs))
-        has_values = maxs.is_valid().to_numpy(zero_copy_only=False)
-        _require(
-            bool(((nulls >= 0) & np.where(has_values, nulls < sizes, nulls == sizes)).all()),
-            "numbers of nulls",
-        )
-        return cls(
-            kind, bounds[:-1], bounds[1:], nulls, *_in_order(np.flatnonzero(has_values), mins, maxs)
-        )
+        if maxs.null_count:
+            has_values = maxs.is_valid().to_numpy(zero_copy_only=False)
+            pages, are_few = np.flatnonzero(has_values), (nulls < sizes) == has_values
+            mins, maxs = mins.take(pa.array(pages)), maxs.take(pa.array(pages))
+        else:
+            pages, are_few = np.arange(len(sizes)), nulls < sizes
+        _require(bool(((nulls >= 0) & (nulls <= sizes) & are_few).all()), "numbers of nulls")
+        return cls(kind, bounds[:-1], bounds[1:], nulls, *_in_order(pages, mins, maxs))
 
     @property
     def nbytes(self) -> int:
@@ -170,7 +165,6 @@ def _in_order(
     pages: _Numbers, mins: pa.Array, maxs: pa.Array
 ) -> tuple[_Numbers, int, Keys, Keys, pa.Scalar, pa.Scalar]:
     """Sort pages with values by their bounds, which must not overlap."""
-    mins, maxs = mins.take(pa.array(pages)), maxs.take(pa.array(pages))
     max_keys = keys_of(maxs)
     if not are_ascending(max_keys):
         order = stable_order(max_keys)
@@ -207,8 +201,17 @@ def _joined(starts: _Numbers, stops: _Numbers) -> RowRanges:
 
 def _integers(column: pa.Array) -> _Numbers:
     _require(pt.is_integer(column.type) and not column.null_count, f"a column of {column.type}")
-    numbers: _Numbers = column.cast(pa.int64(), safe=False).to_numpy()
+    numbers: _Numbers = column.to_numpy().astype(np.int64, copy=False)
     return numbers
+
+
+def _order(numbers: _Numbers, num_pages: int) -> _Numbers | None:
+    """Return the order of pages by their numbers; None if they are in order, as mostly."""
+    wanted, order = np.arange(num_pages), None
+    if not np.array_equal(numbers, wanted):
+        order = np.argsort(numbers, kind="stable")
+        _require(np.array_equal(numbers[order], wanted), f"page numbers of {num_pages} pages")
+    return order
 
 
 def _only(column: pa.ChunkedArray) -> pa.Array:

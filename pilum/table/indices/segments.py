@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap, BitMap64
 
+from pilum.bitmap import roaring
 from pilum.errors import (
     CorruptFileError,
     IndexNotFoundError,
@@ -41,7 +42,7 @@ from pilum.index.files import IndexFolder
 from pilum.index.queries import Between, IsNull, Query
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
 from pilum.table.model.base_paths import index_place
-from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
+from pilum.table.model.index_segments import IndexSegment, is_system_index
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
@@ -104,12 +105,14 @@ class Segment:
         covered: BitMap,
     ) -> Segment:
         """Return a segment that covers those of some fragments that exist."""
-        found = [one for one in snapshot.manifest.fragments if one.id in covered]
-        sizes = {int(one.id): one.physical_rows for one in found}
-        fragments = BitMap(sizes)
-        num_rows = sum(one.num_rows for one in found)
-        ordered = tuple(sizes[one] for one in fragments)
-        return cls(entry, type, references, fragments, ordered, num_rows)
+        existing = snapshot.manifest.fragments
+        ids, sizes, rows = existing.ids, existing.physical_rows, np.diff(existing.bounds)
+        fragments = roaring(ids.astype(np.uint32)) & covered
+        if len(fragments) < len(ids):
+            own = np.isin(ids, np.array(fragments.to_array(), np.int64))
+            ids, sizes, rows = ids[own], sizes[own], rows[own]
+        ordered = sizes if existing.are_ascending else sizes[np.argsort(ids)]
+        return cls(entry, type, references, fragments, tuple(ordered.tolist()), int(rows.sum()))
 
     def reduced(self, snapshot: Snapshot, gone: BitMap) -> Segment:
         """Return the segment as if it did not cover some fragments."""
@@ -328,8 +331,8 @@ def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
     cache, key = snapshot.session.indices, _version_key(snapshot)
     found: tuple[Segment, ...] | None = cache.get(key)
     if found is None:
-        entries = index_segments(manifest.index_section)
-        found = cache.put_if_absent(key, _usable(snapshot, entries), _size_bytes(snapshot))
+        found = _usable(snapshot, snapshot.index_segments)
+        found = cache.put_if_absent(key, found, _size_bytes(snapshot))
     return found
 
 
@@ -345,7 +348,7 @@ def _segments_of(snapshot: Snapshot, field_id: FieldId) -> tuple[Segment, ...]:
     key = *key, field_id
     found: tuple[Segment, ...] | None = cache.get(key)
     if found is None:
-        entries = [one for one in index_segments(section) if one.field_ids == (field_id,)]
+        entries = [one for one in snapshot.index_segments if one.field_ids == (field_id,)]
         found = cache.put_if_absent(key, _usable(snapshot, entries), _size_bytes(snapshot))
     return found
 
@@ -367,7 +370,7 @@ def named_segments(snapshot: Snapshot, name: str) -> tuple[list[IndexSegment], l
         IndexNotFoundError: If there is no such index.
         CorruptFileError: If an entry of the manifest is damaged.
     """
-    entries = index_segments(snapshot.manifest.index_section)
+    entries = snapshot.index_segments
     found = [one for one in entries if one.name == name]
     if not found:
         names = sorted({one.name for one in entries})

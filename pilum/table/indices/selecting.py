@@ -43,7 +43,6 @@ from pilum.table.indices.plans import (
 )
 from pilum.table.indices.row_filter import RowFilter
 from pilum.table.indices.segments import are_all_open, open_segments
-from pilum.table.model.index_segments import index_segments
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
@@ -119,11 +118,10 @@ def _may_have_indices(snapshot: Snapshot, columns: tuple[str, ...]) -> bool:
     key = _may_have_indices, columns
     known: bool | None = snapshot.prepared.get(key)
     if known is None:
-        entries = index_segments(snapshot.manifest.index_section)
-        indexed = {number for one in entries for number in one.field_ids}
+        indexed = {number for one in snapshot.index_segments for number in one.field_ids}
         tops = {top for name in columns for top in (name, name.partition(".")[0])}
         fields = filter(None, map(snapshot.schema.by_name.get, tops))
-        known = any(field.id in indexed for top in fields for field in top.walk())
+        known = any(not indexed.isdisjoint(field.ids) for field in fields)
         snapshot.prepared.put(key, known, 1)
     return known
 

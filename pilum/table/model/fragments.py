@@ -94,6 +94,11 @@ class Fragments(Sequence[Fragment]):
         """The number of live rows before each fragment, and in total: int64, shape (n + 1,)."""
         return np.cumsum([0, *(one.num_rows for one in self.all())], dtype=np.int64)
 
+    @cached_property
+    def physical_rows(self) -> NDArray[np.int64]:
+        """The number of rows of each fragment, deleted ones included: int64, shape (n,)."""
+        return np.array([one.physical_rows for one in self.all()], np.int64)
+
     @property
     def num_rows(self) -> int:
         """The number of rows that are not deleted, as far as it was recorded."""
@@ -256,6 +261,12 @@ class StoredFragments(Fragments):
         live = (self.survey.rows - self.survey.deleted).view(np.int64)
         np.add.accumulate(live, out=bounds[1:])
         return bounds
+
+    @cached_property
+    def physical_rows(self) -> NDArray[np.int64]:
+        """The number of rows of each fragment, deleted ones included: int64, shape (n,)."""
+        self._require_plausible()
+        return self.survey.rows.astype(np.int64)
 
     @property
     def have_recorded_rows(self) -> bool:

@@ -21,6 +21,7 @@ from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
+from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.model.manifest import Manifest, require_readable
 from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import ManifestName
@@ -116,6 +117,15 @@ class Snapshot:
     def prepared(self) -> Cache:
         """A cache of what requests derive from the version, such as resolved columns."""
         return Cache(_MOST_PREPARED)
+
+    @cached_property
+    def index_segments(self) -> tuple[IndexSegment, ...]:
+        """The entries of the index section, usable or not.
+
+        CorruptFileError is raised if they are damaged.
+        """
+        section = self.manifest.index_section
+        return index_segments(section) if section else ()
 
     @cached_property
     def scope(self) -> Scope:
