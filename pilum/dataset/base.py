@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from pilum.arguments import require_count
+from pilum.dataset.namespaces import located_at, only_handler
 from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
 from pilum.schema import LanceSchema
 from pilum.storage.base import IOStats, Store
@@ -91,8 +92,11 @@ class DatasetBase:
         index_cache_size_bytes: int | None = None,
         read_params: Mapping[str, Any] | None = None,
         session: Session | None = None,
-        *,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        *,
         commit_handler: CommitHandler | None = None,
         storage_options_provider: None = None,
     ) -> None:
@@ -113,6 +117,11 @@ class DatasetBase:
             index_cache_size_bytes: As in `pilum.dataset`.
             read_params: Accepted for compatibility; has no effect.
             session: Session whose caches are used; None for the caches of the process.
+            namespace_client: A `lance_namespace.LanceNamespace`, which is asked for options of the
+                object store, as in `pilum.dataset`; the location stays the given one.
+            table_id: The id of the table in the namespace.
+            namespace_client_managed_versioning: Has no effect: the namespace says whether it
+                manages the versions of the table.
             base_store_params: As in `pilum.dataset`.
             commit_handler: As in `pilum.write_dataset`, for commits of this dataset.
             storage_options_provider: Must be None; older releases of the reference have it.
@@ -122,31 +131,36 @@ class DatasetBase:
             VersionNotFoundError: If the version does not exist.
             TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the branch does not exist.
+            InvalidInputError: If only one of namespace and id is passed, or the namespace manages
+                versions and a handler or lock is given too.
             UnsupportedFormatError: If the location or the table needs a feature that is not
                 supported.
         """
         del block_size, index_cache_size, metadata_cache_size, serialized_manifest, read_params
+        del namespace_client_managed_versioning
         if storage_options_provider is not None:
             raise InvalidInputError("storage_options_provider: pass storage_options")
         session = session_of(session, index_cache_size_bytes, metadata_cache_size_bytes)
         if default_scan_options:
             self._scan_defaults = dict(default_scan_options)
         self._uri = os.fspath(uri)
-        storage_options = with_base_params(storage_options, base_store_params)
+        found = located_at(uri, storage_options, namespace_client, table_id)
+        handler = only_handler(found.commit_handler, commit_handler, commit_lock)
+        storage_options = with_base_params(found.storage_options, base_store_params)
         self._storage_options = dict(storage_options or {})
         store = open_table(
             self._uri,
             self._storage_options,
             commit_lock=commit_lock,
-            commit_handler=commit_handler,
+            commit_handler=handler,
         )
         if version is None:
             self._snapshot = Snapshot.latest(store, session)
             return
         line = Line.at(store)
-        found = locate(line, version)
-        self._uri = uri_of_line(self._uri, line.branch, found.line.branch)
-        self._snapshot = Snapshot.at(found.line.store, found.version, session)
+        wanted = locate(line, version)
+        self._uri = uri_of_line(self._uri, line.branch, wanted.line.branch)
+        self._snapshot = Snapshot.at(wanted.line.store, wanted.version, session)
 
     @classmethod
     def pinned(

@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
@@ -23,17 +22,16 @@ from uuid import uuid4
 from pilum.errors import (
     CommitError,
     CorruptFileError,
-    MissingDependencyError,
     UnsupportedFeatureError,
 )
 from pilum.storage.base import Store, write_object
+from pilum.storage.vended import namespace_package
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, final_name
 
 __all__ = [
     "ManagedVersions",
     "Request",
     "attributes_of",
-    "namespace_package",
     "path_in_bucket",
 ]
 
@@ -171,17 +169,6 @@ class ManagedVersions:
 
     def _text(self, store: Store, error: Exception) -> str:
         return f"{store.uri}: the namespace of table {list(self.table_id)} failed: {error}"
-
-
-def namespace_package() -> ModuleType:
-    """Import lance_namespace, which takes long and is optional."""
-    try:
-        import lance_namespace
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "namespaces need lance-namespace: pip install lance-namespace"
-        ) from error
-    return lance_namespace
 
 
 def path_in_bucket(uri: str) -> str:

@@ -1,28 +1,31 @@
 """Find the table that a namespace lists by an id: where it is, and with which options it opens.
 
-    namespace_client, table_id ──describe_table or declare_table──▶ location, storage options
-                                                                    ▲                  │
-                                                                    └── describe_table ┘
-                                                                     when credentials expire
-
-A namespace is any object with these methods of `lance_namespace.LanceNamespace`.
+namespace_client, table_id ──describe_table or declare_table──▶ location, storage options
+                                                                ▲                  │
+                                                                └── describe_table ┘
+                                                                 when credentials expire
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-from pilum.dataset.base import DatasetBase
-from pilum.dataset.managed_versions import ManagedVersions, namespace_package
+from pilum.dataset.managed_versions import ManagedVersions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import Location
-from pilum.storage.renewable import EXPIRES_AT, Renewable
+from pilum.storage.vended import (
+    described,
+    method_of,
+    names_of,
+    namespace_package,
+    require_together,
+    with_vended,
+)
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock, open_table
 
-__all__ = ["Expected", "Located", "located", "located_at", "namespace_package", "only_handler"]
+__all__ = ["Expected", "Located", "located", "located_at", "only_handler"]
 
 
 class Expected(Enum):
@@ -34,7 +37,7 @@ class Expected(Enum):
 
 
 _L = TypeVar("_L", covariant=True)
-_D = TypeVar("_D", bound=Location | DatasetBase)
+_U = TypeVar("_U")
 
 
 class Located(NamedTuple, Generic[_L]):
@@ -63,21 +66,21 @@ def located(
 
 @overload
 def located(
-    uri: Location | DatasetBase | None,
+    uri: _U | Location | None,
     storage_options: Mapping[str, str] | None,
     namespace_client: Any,
     table_id: Sequence[str] | None,
     expected: Expected = ...,
-) -> Located[Location | DatasetBase]: ...
+) -> Located[_U | Location]: ...
 
 
 def located(
-    uri: Location | DatasetBase | None,
+    uri: _U | Location | None,
     storage_options: Mapping[str, str] | None,
     namespace_client: Any,
     table_id: Sequence[str] | None,
     expected: Expected = Expected.LISTED,
-) -> Located[Location | DatasetBase]:
+) -> Located[_U | Location]:
     """Return the location and the storage options of a table, and who decides about its versions.
 
     The table is named by its location, by a dataset, or by its id in a namespace. Storage options
@@ -92,16 +95,11 @@ def located(
         _require_one(uri, namespace_client, table_id)
     if uri is not None:
         return Located(uri, storage_options)
-    names = _names(table_id)
+    names = names_of(table_id)
     answer = _ask(namespace_client, names, expected)
     if not answer.location:
         raise InvalidInputError(f"table {names}: the namespace returned no location for it")
-    options = storage_options
-    if answer.storage_options:
-        vended = dict(answer.storage_options)
-        if (expiry := vended.get(EXPIRES_AT)) is not None:
-            vended[EXPIRES_AT] = Renewable(str(expiry), _Renewal(namespace_client, tuple(names)))
-        options = {**(storage_options or {}), **vended}
+    options = with_vended(storage_options, answer, namespace_client, names)
     if not getattr(answer, "managed_versioning", None):
         return Located(answer.location, options)
     root = open_table(answer.location, options).uri
@@ -109,11 +107,11 @@ def located(
 
 
 def located_at(
-    uri: _D,
+    uri: _U,
     storage_options: Mapping[str, str] | None,
     namespace_client: Any,
     table_id: Sequence[str] | None,
-) -> Located[_D]:
+) -> Located[_U]:
     """Return how a table is opened whose location is known, as its namespace describes it.
 
     Raises:
@@ -144,25 +142,6 @@ def only_handler(
     return of_namespace
 
 
-@dataclass(frozen=True)
-class _Renewal:
-    """Returns the current storage options of a table, as its namespace describes it."""
-
-    client: Any = field(compare=False)
-    names: tuple[str, ...]
-    client_number: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "client_number", id(self.client))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Renewal, (self.client, self.names)
-
-    def __call__(self) -> Mapping[str, str]:
-        answer = _ask(self.client, list(self.names), Expected.LISTED)
-        return answer.storage_options or {}
-
-
 def _require_one(uri: object, namespace_client: object, table_id: object) -> None:
     given = [namespace_client is not None, table_id is not None]
     if (uri is not None) == any(given):
@@ -170,37 +149,16 @@ def _require_one(uri: object, namespace_client: object, table_id: object) -> Non
         raise InvalidInputError(
             f"pass uri, or namespace_client together with table_id; found {found}"
         )
-    if any(given) and not all(given):
-        missing = "table_id" if given[0] else "namespace_client"
-        raise InvalidInputError(f"pass namespace_client and table_id together: {missing} is None")
-
-
-def _names(table_id: Any) -> list[str]:
-    is_list = isinstance(table_id, Sequence) and not isinstance(table_id, str | bytes)
-    if not is_list or not table_id or not all(isinstance(name, str) for name in table_id):
-        raise InvalidInputError(
-            f'table_id: expected a list of names such as ["my_table"], found {table_id!r}'
-        )
-    return list(table_id)
+    require_together(namespace_client, table_id)
 
 
 def _ask(namespace_client: Any, names: list[str], expected: Expected) -> Any:
     package = namespace_package()
     if expected is not Expected.LISTED:
-        declare = _method(namespace_client, "declare_table")
+        declare = method_of(namespace_client, "declare_table")
         try:
             return declare(package.DeclareTableRequest(id=names))
         except package.TableAlreadyExistsError:
             if expected is Expected.NEW:
                 raise
-    return _method(namespace_client, "describe_table")(package.DescribeTableRequest(id=names))
-
-
-def _method(namespace_client: Any, name: str) -> Any:
-    method = getattr(namespace_client, name, None)
-    if not callable(method):
-        raise InvalidInputError(
-            f"namespace_client: expected a lance_namespace.LanceNamespace, found "
-            f"{type(namespace_client).__name__}, which has no method {name}"
-        )
-    return method
+    return described(namespace_client, names)

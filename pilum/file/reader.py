@@ -22,6 +22,7 @@ from pilum.format.types import restored_batches, restored_schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
+from pilum.storage.vended import options_of_table
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.session import DEFAULT_SESSION
@@ -87,6 +88,9 @@ class LanceFileReader:
         path: Location,
         storage_options: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
     ) -> None:
         """Open a file.
 
@@ -95,14 +99,19 @@ class LanceFileReader:
             storage_options: Options of the object store.
             columns: Names, or dotted paths to struct members, in the requested order; all columns
                 if None. A struct keeps only its named members.
+            namespace_client: A `lance_namespace.LanceNamespace`, which is asked for options of the
+                object store; these take precedence, and are renewed if they expire.
+            table_id: The id of the table whose file this is, in the namespace.
 
         Raises:
+            InvalidInputError: If only one of namespace and id is passed.
             NotFoundError: If the file does not exist.
             ColumnNotFoundError: If a column does not exist.
             CorruptFileError: If the file is damaged or not a Lance file.
             UnsupportedVersionError: If its version is not supported.
         """
-        self._open(*open_object(path, storage_options), columns)
+        options = options_of_table(storage_options, namespace_client, table_id)
+        self._open(*open_object(path, options), columns)
 
     @classmethod
     def within(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
 from pilum.storage.open import Location, open_store
+from pilum.storage.vended import options_of_table
 from pilum.table.write.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
 __all__ = ["LanceFileSession", "ListResult"]
@@ -39,15 +41,26 @@ class LanceFileSession:
     """A session that opens files by path below a base; the store is opened only once."""
 
     def __init__(
-        self, base_path: Location, storage_options: Mapping[str, str] | None = None
+        self,
+        base_path: Location,
+        storage_options: Mapping[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
     ) -> None:
         """Start a session; nothing is read or written yet.
 
         Args:
             base_path: A local path, or a URI: `file://`, `s3://`, `gs://`, `az://` or `memory://`.
             storage_options: Options of the object store.
+            namespace_client: A `lance_namespace.LanceNamespace`, which is asked for options of the
+                object store; these take precedence, and are renewed if they expire.
+            table_id: The id of the table whose files these are, in the namespace.
+
+        Raises:
+            InvalidInputError: If only one of namespace and id is passed.
         """
-        self._store = open_store(base_path, storage_options)
+        options = options_of_table(storage_options, namespace_client, table_id)
+        self._store = open_store(base_path, options)
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
         """Open a file for reading; see `LanceFileReader`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
+from pilum.storage.vended import options_of_table
 from pilum.table.write.align import Alignment, align, new_schema
 
 __all__ = ["LanceFileWriter"]
@@ -41,6 +42,8 @@ class LanceFileWriter:
         data_cache_bytes: int | None = None,
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
         max_page_bytes: int | None = None,
         buffer_alignment: int = _DEFAULTS.buffer_alignment,
         encoding_options: EncodingOptions = _DEFAULTS.encoding,
@@ -54,18 +57,23 @@ class LanceFileWriter:
                 together; if None, a page is about 8 MiB.
             version: File version such as "2.1"; the default version if None.
             storage_options: Options of the object store.
+            namespace_client: A `lance_namespace.LanceNamespace`, which is asked for options of the
+                object store; these take precedence, and are renewed if they expire.
+            table_id: The id of the table whose file this is, in the namespace.
             max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least
                 one row.
             buffer_alignment: Alignment of buffers, in bytes; 4096 suits direct I/O.
             encoding_options: Encoding preferences; metadata of a field take precedence.
 
         Raises:
-            InvalidInputError: If the version does not exist, or an option is invalid.
+            InvalidInputError: If the version does not exist, an option is invalid, or only one of
+                namespace and id is passed.
             UnsupportedVersionError: If writing the version is not supported.
             UnsupportedTypeError: If the version cannot store the type of a column.
         """
         options = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
-        self._start(*open_object(path, storage_options), schema, version, options)
+        stored = options_of_table(storage_options, namespace_client, table_id)
+        self._start(*open_object(path, stored), schema, version, options)
 
     @classmethod
     def within(

@@ -35,8 +35,11 @@ _log = logging.getLogger(__name__)
 _DEFAULT_PORT: Final = 2333
 _IDLE_SECONDS: Final = 60
 _PIECE_BYTES: Final = 1 << 20
+_MAX_BODY_BYTES: Final = 1 << 30
+"""Maximum size of the body of a request, which is in memory; more rows are several inserts."""
 _MAX_DIGITS: Final = 18
 _INTERNAL_ERROR: Final = 500
+_TOO_LARGE: Final = 413
 _BEARER: Final = "Bearer "
 
 
@@ -159,6 +162,10 @@ class _Server(ThreadingHTTPServer):
         _log.debug("connection of %s broke", client_address, exc_info=True)
 
 
+class _TooLargeError(api.InvalidInputError):
+    """The body of a request is larger than the server reads."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request on each connection."""
 
@@ -185,13 +192,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.close_connection = True
-        body, error = b"", None
+        body, refusal = b"", None
         try:
             body = self._body()
-        except api.LanceNamespaceError as found:
-            error = found
+        except _TooLargeError as error:
+            refusal = replace(error_message(error), status=_TOO_LARGE)
+        except api.LanceNamespaceError as error:
+            refusal = error_message(error)
         with self.server.request_runs():
-            self._send(self._message(body) if error is None else error_message(error))
+            self._send(refusal or self._message(body))
 
     def _message(self, body: bytes) -> Message:
         try:
@@ -223,6 +232,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not text.isdecimal() or len(text) > _MAX_DIGITS:
             raise api.InvalidInputError(f"Content-Length: expected a number, found {text[:50]!r}")
         left, pieces = int(text), []
+        if left > _MAX_BODY_BYTES:
+            raise _TooLargeError(
+                f"the body has {left} bytes, of at most {_MAX_BODY_BYTES}; send fewer rows at a "
+                "time, in several requests"
+            )
         while left > 0:
             piece = self.rfile.read(min(left, _PIECE_BYTES))
             if not piece:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pilum.dataset.namespaces import namespace_package
+from pilum.storage.vended import namespace_package
 
 namespace_package()
 

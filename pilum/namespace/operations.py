@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from pilum.dataset.namespaces import namespace_package
+from pilum.storage.vended import namespace_package
 
 namespace_package()
 

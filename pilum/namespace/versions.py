@@ -112,11 +112,20 @@ class Versions:
         return api.CreateTableVersionResponse(version=self._described([name])[0])
 
     def delete(self, request: Any) -> api.BatchDeleteTableVersionsResponse:
-        """Delete the manifests of ranges of versions, without the files that only they need."""
+        """Delete the manifests of ranges of versions, without the files that only they need.
+
+        Raises:
+            InvalidInputError: If the latest version is in a range; then none is deleted.
+        """
         names = listed_manifests(self._store)
         latest = names[-1].version if names else 0
         ranges = [_bounds(one, latest) for one in request.ranges]
         found = [name for name in names if any(a <= name.version < b for a, b in ranges)]
+        if any(name.version == latest for name in found):
+            raise api.InvalidInputError(
+                f"ranges: version {latest} is the latest one of {self._store.uri}; drop the table "
+                "to delete it"
+            )
         for name in found:
             self._store.delete(name.path)
         return api.BatchDeleteTableVersionsResponse(deleted_count=len(found))

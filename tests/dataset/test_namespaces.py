@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
+import pilum.file
 from pilum.errors import InvalidInputError, MissingDependencyError
 
 api: Any = pytest.importorskip("lance_namespace", reason="lance-namespace is not installed")
@@ -149,3 +150,27 @@ def test_the_optional_package_is_named(catalog: Catalog, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "lance_namespace", None)
     with pytest.raises(MissingDependencyError, match="pip install lance-namespace"):
         pilum.dataset(namespace_client=catalog, table_id=["t"])
+
+
+def test_datasets_and_files_at_a_known_place_ask_for_options(catalog: Catalog) -> None:
+    where: dict[str, Any] = {"namespace_client": catalog, "table_id": ["t"]}
+    uri = pilum.write_dataset(ROWS, **where).uri
+    catalog.options = {"mmap": "false"}
+    opened = pilum.LanceDataset(uri, storage_options={"sync": "false"}, **where)
+    assert opened.initial_storage_options == {"sync": "false", "mmap": "false"}
+    assert opened.count_rows() == 2
+    path = f"{uri}/data/more.lance"
+    with pilum.file.LanceFileWriter(path, **where) as writer:
+        writer.write_batch(ROWS)
+    assert pilum.file.LanceFileReader(path, **where).read_all().to_table().equals(ROWS)
+    session = pilum.file.LanceFileSession(uri, **where)
+    assert session.open_reader("data/more.lance").num_rows() == 2
+    catalog.options = {"mmap": "perhaps"}  # shows that the options reach the store
+    for opening in (pilum.LanceDataset, pilum.file.LanceFileReader, pilum.file.LanceFileSession):
+        with pytest.raises(InvalidInputError, match="perhaps"):
+            opening(path, **where)
+    with pytest.raises(InvalidInputError, match="perhaps"):
+        pilum.file.LanceFileWriter(path, **where)
+    for kind in (pilum.LanceDataset, pilum.file.LanceFileReader, pilum.file.LanceFileWriter):
+        with pytest.raises(InvalidInputError, match="table_id is None"):
+            kind(path, namespace_client=catalog)

@@ -154,14 +154,11 @@ MADE_BY_THE_LIBRARY = {
     "RowIdMeta",
 }
 # Parameters of theirs that are not here, by function.
-_OF_NAMESPACES = {"namespace_client", "table_id"}
-_OF_MANAGED_VERSIONS = {*_OF_NAMESPACES, "namespace_client_managed_versioning"}
 MISSING_PARAMETERS: dict[str, set[str]] = {
     "Session": {"store_registry"},  # providers of stores in Rust
-    "file.LanceFileReader": {"_inner_reader", *_OF_NAMESPACES},  # of its extension module
-    "file.LanceFileWriter": {"_inner_writer", *_OF_NAMESPACES},
+    "file.LanceFileReader": {"_inner_reader"},  # of its extension module
+    "file.LanceFileWriter": {"_inner_writer"},
     "fragment.LanceFragment": {"fragment"},
-    **{f"{module}LanceDataset": _OF_MANAGED_VERSIONS for module in ("", "dataset.")},
 }
 # All our scans take all of them; there, some scans lack some.
 SCAN_KEYWORDS = inspect.signature(lance.LanceDataset.scanner).parameters

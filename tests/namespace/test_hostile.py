@@ -113,6 +113,16 @@ def test_refusals_of_the_server_have_no_credentials(adapter: RestAdapter) -> Non
     assert sent(adapter, "GET http://[ HTTP/1.1\r\n\r\n")[0] == 400
 
 
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(adapter: RestAdapter) -> None:
+    for length in (2**30 + 1, 10**17):
+        status, answer = sent(
+            adapter, f"POST /v1/table/t/insert HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"
+        )
+        assert (status, answer["code"]) == (413, 13)
+        assert f"{length} bytes, of at most 1073741824" in answer["error"]
+    assert client_of(adapter).list_tables(api.ListTablesRequest(id=[])).tables == ["t"]
+
+
 def test_a_request_whose_answer_cannot_be_decrypted_is_not_repeated(
     adapter: RestAdapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

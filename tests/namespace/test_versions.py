@@ -86,11 +86,19 @@ def test_a_version_follows_the_latest_one(namespace: Any, versions: Path) -> Non
 
 def test_ranges_of_versions_are_deleted(namespace: Any, versions: Path) -> None:
     pilum.write_dataset(ROWS, mode="append", namespace_client=namespace, table_id=["t"])
-    for start, end, count, left in ((1, 2, 1, [2, 3]), (9, 12, 0, [2, 3]), (3, -1, 1, [2])):
-        ranges = [{"start_version": start, "end_version": end}]
+
+    def delete(*bounds: tuple[int, int]) -> int:
+        ranges = [{"start_version": start, "end_version": end} for start, end in bounds]
         request = api.BatchDeleteTableVersionsRequest(id=["t"], ranges=ranges)
-        assert namespace.batch_delete_table_versions(request).deleted_count == count
-        assert numbers(namespace) == left
+        count: int = namespace.batch_delete_table_versions(request).deleted_count
+        return count
+
+    assert (delete((1, 2)), numbers(namespace)) == (1, [2, 3])
+    assert (delete((9, 12)), numbers(namespace)) == (0, [2, 3])
+    for bounds in ([(3, -1)], [(1, 9)], [(2, 3), (3, 4)]):
+        with pytest.raises(api.InvalidInputError, match="version 3 is the latest one"):
+            delete(*bounds)
+    assert numbers(namespace) == [2, 3]
 
 
 def test_a_client_is_told_that_versions_are_managed(namespace: Any, tmp_path: Path) -> None:
