@@ -437,12 +437,20 @@ PositionArrays: TypeAlias = StreamArrays | PieceArrays
 class PostingLayout:
     def __new__(cls, block_size: int, fixed_tail: bool) -> Self: ...
 
+class GrowingLists:
+    def __new__(cls, with_positions: bool) -> Self: ...
+    def add(
+        self,
+        tokens: NDArray[np.uint32],
+        positions: NDArray[np.uint32] | None,
+        ends: NDArray[np.int64],
+    ) -> None: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def counts(self, tokens: NDArray[np.uint32]) -> NDArray[np.int64]: ...
+    def entries(self, tokens: NDArray[np.uint32]) -> Entries: ...
+
 class Entries:
-    @staticmethod
-    def group(
-        batches: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint32] | None, NDArray[np.int64]]],
-        num_tokens: int,
-    ) -> Entries: ...
     @staticmethod
     def read(
         postings: BinaryLists,
@@ -467,7 +475,6 @@ class Entries:
     def positions(self) -> NDArray[np.uint32]: ...
     def write(
         self,
-        tokens: tuple[int, int],
         lengths: NDArray[np.uint32],
         norms: NDArray[np.float32],
         layout: PostingLayout,

@@ -23,6 +23,7 @@ from pilum.cache import FileCaches
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_columns, read_segments
+from pilum.container.writer import FileOptions
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -171,13 +172,19 @@ class IndexFolder:
 class IndexFileWriter:
     """A writer of one file of a segment, which discards the file if its block fails."""
 
-    def __init__(self, folder: IndexFolderWriter, name: str, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        folder: IndexFolderWriter,
+        name: str,
+        schema: pa.Schema,
+        options: FileOptions,
+    ) -> None:
         self._folder = folder
         self._name = name
         self.schema = schema
         sink = folder.store.sink(f"{folder.path}/{name}".lstrip("/"))
         try:
-            self._file = new_file(sink, Schema.from_arrow(schema), folder.version)
+            self._file = new_file(sink, Schema.from_arrow(schema), folder.version, options)
         except BaseException:
             sink.abort()
             raise
@@ -234,9 +241,17 @@ class IndexFolderWriter:
         self.version = FileVersion.V2_0 if is_legacy else table_version
         self.sizes: dict[str, int] = {}
 
-    def file(self, name: str, schema: pa.Schema) -> IndexFileWriter:
-        """Start a file, to be used as a context manager."""
-        return IndexFileWriter(self, name, schema)
+    def file(
+        self, name: str, schema: pa.Schema, max_page_bytes: int | None = None
+    ) -> IndexFileWriter:
+        """Start a file, to be used as a context manager.
+
+        Args:
+            name: Its name.
+            schema: Its columns.
+            max_page_bytes: Upper bound of the bytes of a page in memory; None for the default.
+        """
+        return IndexFileWriter(self, name, schema, FileOptions(max_page_bytes=max_page_bytes))
 
     def write(self, name: str, rows: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
         """Write a whole file."""

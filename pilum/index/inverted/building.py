@@ -21,15 +21,20 @@ from pilum.index.base import REFERENCE, VALUE
 from pilum.index.files import IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import Documents
-from pilum.index.inverted.tokens import Analyzer, TokenSet
-from pilum.index.inverted.writing import PostingWriter, write_documents, write_tokens
-from pilum.kernels import Entries
+from pilum.index.inverted.tokens import Analyzer
+from pilum.index.inverted.writing import (
+    PostingWriter,
+    token_runs,
+    write_documents,
+    write_tokens,
+)
+from pilum.kernels import GrowingLists
 
-__all__ = ["DocumentBatch", "PartitionBuilder", "documents_of", "in_byte_order", "spill"]
+__all__ = ["DocumentBatch", "PartitionBuilder", "documents_of", "spill"]
 
 _DEFAULT_LIMIT_MIB = 1024
-_BYTES_OF_OCCURRENCE = 32
-"""Of a token in a document: as it was analysed, sorted, grouped and encoded."""
+_MOST_MIB = 3 << 10
+"""Posting lists in memory have addresses of 32 bits."""
 
 _ROWS_AT_ONCE = 16384
 
@@ -87,21 +92,17 @@ class PartitionBuilder:
     """
 
     parameters: InvertedParameters
-    _batches: list[tuple[NDArray[np.uint32], NDArray[np.uint32] | None, NDArray[np.int64]]] = field(
-        default_factory=list
-    )
     _documents: list[Documents] = field(default_factory=list)
-    _num_occurrences: int = 0
 
     def __post_init__(self) -> None:
         self._tokens = Analyzer(self.parameters).builder()
+        self._lists = GrowingLists(self.parameters.with_position)
 
     @property
     def size_bytes(self) -> int:
         """The most memory that the documents take until they are written."""
         documents = sum(one.size_bytes for one in self._documents)
-        occurrences = _BYTES_OF_OCCURRENCE * self._num_occurrences
-        return occurrences + 2 * self._tokens.size_bytes + 2 * documents
+        return self._lists.size_bytes + 2 * self._tokens.size_bytes + 2 * documents
 
     @property
     def is_empty(self) -> bool:
@@ -114,7 +115,7 @@ class PartitionBuilder:
         lengths = np.diff(found.ends, prepend=np.int64(0))
         kept = batch.counted(lengths)
         positions = found.positions if self.parameters.with_position else None
-        self._batches.append((found.token_ids, positions, found.ends[kept]))
+        self._lists.add(found.token_ids, positions, found.ends[kept])
         self._documents.append(
             Documents(
                 batch.references[kept],
@@ -122,36 +123,18 @@ class PartitionBuilder:
                 tuple(level[kept] for level in batch.elements),
             )
         )
-        self._num_occurrences += len(found.token_ids)
 
-    def finish(self) -> tuple[Documents, TokenSet, Entries]:
-        """Return the documents, the tokens in the order of their bytes, and their entries."""
-        tokens, numbers = in_byte_order(self.parameters, *self._tokens.finish().listed())
-        batches = [(numbers[ids], positions, ends) for ids, positions, ends in self._batches]
-        self._batches = []
+    def write(self, folder: IndexFolderWriter, number: int) -> None:
+        """Write the files of the partition, with the tokens in the order of their bytes."""
         documents = Documents.joined(self._documents)
-        return documents, tokens, Entries.group(batches, len(numbers))
-
-
-def in_byte_order(
-    parameters: InvertedParameters, tokens: pa.Array, ids: NDArray[np.uint32]
-) -> tuple[TokenSet, NDArray[np.uint32]]:
-    """Return tokens that are numbered in their order, and the new number of each id."""
-    builder = Analyzer(parameters).builder()
-    builder.add(tokens)
-    numbers = np.empty(len(ids), np.uint32)
-    numbers[ids] = np.arange(len(ids), dtype=np.uint32)
-    return builder.finish(), numbers
-
-
-def write_partition(folder: IndexFolderWriter, number: int, builder: PartitionBuilder) -> None:
-    """Write the files of a partition."""
-    documents, tokens, entries = builder.finish()
-    with PostingWriter(folder, number, documents, builder.parameters) as file:
-        file.write(entries)
-        file.finish()
-    write_documents(folder, number, documents)
-    write_tokens(folder, number, tokens)
+        self._documents = [documents]
+        tokens, ids = self._tokens.in_byte_order()
+        with PostingWriter(folder, number, documents, self.parameters) as file:
+            for first, end in token_runs(self._lists.counts(ids)):
+                file.write(self._lists.entries(ids[first:end]))
+            file.finish()
+        write_documents(folder, number, documents)
+        write_tokens(folder, number, tokens)
 
 
 def spill(
@@ -179,11 +162,11 @@ def spill(
             builder.add(batch)
             if builder.size_bytes > limit:
                 numbers.append(first + len(numbers))
-                write_partition(folder, numbers[-1], builder)
+                builder.write(folder, numbers[-1])
                 builder = PartitionBuilder(parameters)
     if not builder.is_empty:
         numbers.append(first + len(numbers))
-        write_partition(folder, numbers[-1], builder)
+        builder.write(folder, numbers[-1])
     return numbers
 
 
@@ -191,7 +174,7 @@ def _limit_bytes(parameters: InvertedParameters) -> int:
     mib = parameters.memory_limit_mib
     if mib is None:
         mib = int(os.environ.get("LANCE_FTS_PARTITION_SIZE") or _DEFAULT_LIMIT_MIB)
-    return max(1, mib) << 20
+    return min(max(1, mib), _MOST_MIB) << 20
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -16,7 +16,7 @@ from pilum.index.inverted.partition import Documents, Partition
 from pilum.index.inverted.posting_rows import MadeRows
 from pilum.index.inverted.queries import FullTextQuery, MatchQuery, leaves
 from pilum.index.inverted.tokens import Analyzer, TokenSet
-from pilum.kernels import Entries
+from pilum.kernels import GrowingLists
 
 __all__ = ["flat_partition", "tokens_of"]
 
@@ -55,7 +55,7 @@ def flat_partition(
     builder = analyzer.builder()
     if tokens is not None:
         builder.add(pa.array(tokens, pa.large_utf8()))
-    analysed, documents = [], []
+    documents, lists = [], GrowingLists(True)
     for batch in batches:
         found = builder.analyze(batch.texts)
         lengths = np.diff(found.ends, prepend=np.int64(0))
@@ -68,13 +68,13 @@ def flat_partition(
             is_searched = ids < len(tokens)
             ends = np.concatenate([[0], np.cumsum(is_searched)])[ends]
             ids, positions = ids[is_searched], positions[is_searched]
-        analysed.append((ids, positions, ends))
+        lists.add(ids, positions, ends)
     joined = Documents.joined(documents)
     if tokens is None:
         token_set, num_tokens = builder.finish(), len(builder)
     else:
         token_set, num_tokens = _set_of(tokens, analyzer), len(tokens)
-    entries = Entries.group(analysed, num_tokens)
+    entries = lists.entries(np.arange(num_tokens, dtype=np.uint32))
     rows = MadeRows.of(entries, joined.lengths, rounds_lengths=rounds_lengths)
     return Partition(joined, token_set, rows)
 

@@ -10,7 +10,7 @@ left out disappear. Scores are computed again with the new totals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,16 +21,20 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError
 from pilum.index.base import Moves
 from pilum.index.files import IndexFolderWriter
-from pilum.index.inverted.building import in_byte_order
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import Documents, Partition
-from pilum.index.inverted.writing import PostingWriter, write_documents, write_tokens
-from pilum.kernels import Entries
+from pilum.index.inverted.tokens import TokenSet
+from pilum.index.inverted.writing import (
+    PostingWriter,
+    token_runs,
+    write_documents,
+    write_tokens,
+)
+from pilum.kernels import Entries, GrowingLists
 
 __all__ = ["merge_partitions"]
 
 _GONE = np.uint32(2**32 - 1)
-_ENTRIES_AT_ONCE = 1 << 21
 _MAX_DOCUMENTS = 2**32 - 2
 
 
@@ -64,16 +68,12 @@ def merge_partitions(
     with PostingWriter(folder, number, documents, parameters) as file:
         for source in sources:
             source.look_up(tokens)
-        for first, end in _runs(sources, len(tokens)):
-            found = [source.read(first, end, parameters) for source in sources]
-            entries = Entries.join(found, end - first, parameters.with_position)
-            kept[first:end] = np.diff(entries.ends, prepend=np.int64(0)) > 0
-            file.write(entries)
+        for first, end in token_runs(_counts(sources, len(tokens))):
+            kept[first:end] = file.write(_joined(sources, first, end, parameters))
         file.finish()
     left = tokens.filter(pa.array(kept))
-    token_set, _ = in_byte_order(parameters, left, np.arange(len(left), dtype=np.uint32))
     write_documents(folder, number, documents)
-    write_tokens(folder, number, token_set)
+    write_tokens(folder, number, TokenSet.of_sorted(left))
 
 
 @dataclass
@@ -123,7 +123,8 @@ class _Source:
         order = np.argsort(self.ids[start:stop], kind="stable")
         ids = self.ids[start:stop][order].astype(np.int64)
         if not len(ids):
-            return np.empty(0, np.uint32), Entries.group([], 0), self.numbers
+            none = np.empty(0, np.uint32)
+            return none, GrowingLists(False).entries(none), self.numbers
         rows = self.partition.rows
         table = rows.read(ids, with_positions=parameters.with_position)
         lengths = rows.lengths[ids]
@@ -132,6 +133,14 @@ class _Source:
         )
         targets = (self.ranks[start:stop][order] - first).astype(np.uint32)
         return targets, entries, self.numbers
+
+
+def _joined(
+    sources: Sequence[_Source], first: int, end: int, parameters: InvertedParameters
+) -> Entries:
+    """Return the entries of a run of tokens; those of the sources are freed."""
+    found = [source.read(first, end, parameters) for source in sources]
+    return Entries.join(found, end - first, parameters.with_position)
 
 
 def _numbered(sources: Sequence[_Source]) -> int:
@@ -152,15 +161,9 @@ def _united(parts: Sequence[pa.Array]) -> pa.Array:
     return distinct.take(pc.array_sort_indices(distinct))
 
 
-def _runs(sources: Sequence[_Source], num_tokens: int) -> Iterator[tuple[int, int]]:
-    """Cut the tokens into runs of about as many entries."""
-    entries = np.zeros(num_tokens, np.int64)
+def _counts(sources: Sequence[_Source], num_tokens: int) -> NDArray[np.int64]:
+    """Return the number of entries of each token, in all sources."""
+    counts = np.zeros(num_tokens, np.int64)
     for source in sources:
-        entries[source.ranks] += source.partition.rows.lengths[source.ids]
-    ends = np.cumsum(entries)
-    first = 0
-    while first < num_tokens:
-        start = int(ends[first - 1]) if first else 0
-        end = max(first + 1, int(ends.searchsorted(start + _ENTRIES_AT_ONCE, side="right")))
-        yield first, end
-        first = end
+        counts[source.ranks] += source.partition.rows.lengths[source.ids]
+    return counts

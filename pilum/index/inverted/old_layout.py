@@ -28,7 +28,7 @@ from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import ROW_ID, Documents, Partition
 from pilum.index.inverted.posting_rows import MadeRows
 from pilum.index.inverted.tokens import TokenSet
-from pilum.kernels import Entries
+from pilum.kernels import Entries, GrowingLists
 
 __all__ = ["has_old_layout", "open_old_layout"]
 
@@ -92,7 +92,9 @@ def _grouped(file: IndexFile, documents: Documents, num_tokens: int) -> tuple[En
         positions = _positions(columns[2], frequencies, order)
     ends = np.cumsum(np.bincount(numbers, frequencies, len(known))).astype(np.int64)
     occurrences = np.repeat(tokens[order], frequencies[order])
-    return Entries.group([(occurrences, positions, ends)], num_tokens), positions is not None
+    lists = GrowingLists(positions is not None)
+    lists.add(occurrences, positions, ends)
+    return lists.entries(np.arange(num_tokens, dtype=np.uint32)), positions is not None
 
 
 def _counts(file: IndexFile, num_tokens: int, num_entries: int) -> NDArray[np.int64]:

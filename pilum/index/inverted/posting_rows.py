@@ -160,7 +160,7 @@ class MadeRows(PostingRows):
         total = int(lengths.sum(dtype=np.uint64))
         norms = bm25_norms(lengths, len(lengths), total, rounds_lengths)
         kind = "stream" if has_positions else "none"
-        made = entries.write((0, len(counts)), lengths, norms, layout, kind)
+        made = entries.write(lengths, norms, layout, kind)
         return cls(layout, made, counts, rounds_lengths=rounds_lengths)
 
     @property

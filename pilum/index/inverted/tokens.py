@@ -15,7 +15,7 @@ Source: docs/format/text-analysis.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -237,6 +237,11 @@ class TokenBuilder:
         """Return the set of all tokens so far."""
         return TokenSet(kernels.TokenSet.of(*self._dictionary.sorted()))
 
+    def in_byte_order(self) -> tuple[TokenSet, NDArray[np.uint32]]:
+        """Return the set numbered in the order of the tokens' bytes, and the id of each so far."""
+        offsets, data, ids = self._dictionary.sorted()
+        return TokenSet(kernels.TokenSet.of(offsets, data, _numbers_of(ids))), ids
+
 
 class TokenSet:
     """The tokens of a partition and their ids. Safe to use from several threads."""
@@ -263,6 +268,12 @@ class TokenSet:
             raise CorruptFileError("token set: tokens or ids are null or of a wrong type")
         block = _strings(tokens)
         return cls(kernels.TokenSet.of(block.offsets, block.data, ids.to_numpy()))
+
+    @classmethod
+    def of_sorted(cls, tokens: pa.Array) -> TokenSet:
+        """Return a set of tokens that are in the order of their bytes, which is their number."""
+        block = _strings(tokens)
+        return cls(kernels.TokenSet.of(block.offsets, block.data, _numbers_of(tokens)))
 
     def to_table(self) -> pa.Table:
         """Return the stored form `fst`, with the columns `FST_COLUMNS`."""
@@ -319,6 +330,10 @@ class TokenSet:
             CorruptFileError: If the set is damaged.
         """
         return _listed(self._kernel.list())
+
+
+def _numbers_of(tokens: Sized) -> NDArray[np.uint32]:
+    return np.arange(len(tokens), dtype=np.uint32)
 
 
 def _listed(

@@ -1,7 +1,7 @@
 """The files of a new partition.
 
 Tokens are numbered in the order of their bytes, so that partitions can be merged from front to
-back. Posting lists are written in runs of tokens, so that only their bytes are in memory twice.
+back. Posting lists are written in runs of tokens, of which one is decoded at a time.
 
 Source: docs/format/indices.md, "INVERTED".
 """
@@ -43,11 +43,14 @@ __all__ = [
     "codec_metadata",
     "layout_of",
     "position_kind",
+    "token_runs",
     "write_documents",
     "write_tokens",
 ]
 
-_ENTRIES_AT_ONCE = 1 << 22
+_ENTRIES_AT_ONCE = 1 << 18
+_PAGE_BYTES = 1 << 20
+"""Of posting lists. A page is in memory several times while it is encoded."""
 
 _BLOBS = pa.list_(pa.large_binary())
 
@@ -98,6 +101,17 @@ def write_tokens(folder: IndexFolderWriter, number: int, tokens: TokenSet) -> No
     folder.write(file_names(number)[1], tokens.to_table())
 
 
+def token_runs(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Cut tokens into runs that are in memory at once, given the number of entries of each."""
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(ends):
+        start = int(ends[first - 1]) if first else 0
+        end = max(first + 1, int(ends.searchsorted(start + _ENTRIES_AT_ONCE, side="right")))
+        yield first, end
+        first = end
+
+
 class PostingWriter:
     """A writer of the posting lists of a partition, to be used as a context manager.
 
@@ -123,7 +137,8 @@ class PostingWriter:
         self._norms = bm25_norms(
             documents.lengths, totals.num_documents, totals.num_tokens, parameters.block_size == 256
         )
-        self._file: IndexFileWriter = folder.file(file_names(number)[2], _schema(self._kind))
+        name, schema = file_names(number)[2], _schema(self._kind)
+        self._file: IndexFileWriter = folder.file(name, schema, _PAGE_BYTES)
 
     def __enter__(self) -> Self:
         self._file.__enter__()
@@ -137,11 +152,14 @@ class PostingWriter:
     ) -> None:
         self._file.__exit__(kind, error, trace)
 
-    def write(self, entries: Entries) -> None:
-        """Write the posting lists of tokens; those without entries are left out."""
-        for first, end in _runs(entries.ends):
-            made = entries.write((first, end), self._lengths, self._norms, self._layout, self._kind)
-            self._file.write(_batch(made, self._kind, self._file.schema))
+    def write(self, entries: Entries) -> NDArray[np.bool_]:
+        """Write the posting lists of tokens, and return which of the tokens have entries.
+
+        Those without entries are left out.
+        """
+        made = entries.write(self._lengths, self._norms, self._layout, self._kind)
+        self._file.write(_batch(made, self._kind, self._file.schema))
+        return np.diff(entries.ends, prepend=np.int64(0)) > 0
 
     def finish(self) -> None:
         """Add the metadata, after all posting lists."""
@@ -161,16 +179,6 @@ def _schema(kind: str) -> pa.Schema:
     elif kind == "pieces":
         fields["_position"] = pa.list_(_BLOBS)
     return pa.schema([pa.field(name, type, False) for name, type in fields.items()])
-
-
-def _runs(ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut tokens into runs of about as many entries."""
-    first = 0
-    while first < len(ends):
-        start = int(ends[first - 1]) if first else 0
-        end = max(first + 1, int(ends.searchsorted(start + _ENTRIES_AT_ONCE, side="right")))
-        yield first, end
-        first = end
 
 
 def _batch(made: Mapping[str, Any], kind: str, schema: pa.Schema) -> pa.RecordBatch:

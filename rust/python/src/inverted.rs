@@ -1,12 +1,14 @@
 //! Inverted indices: entries of tokens, posting lists and searches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::inverted::blocks::{Layout, Tail};
 use pilum_kernels::inverted::lists::{self, Lists};
 use pilum_kernels::inverted::positions::Codec;
-use pilum_kernels::inverted::{bm25, clause, documents, grouping, norms, posting, top, writing};
+use pilum_kernels::inverted::{
+    bm25, clause, documents, entries, growing, norms, posting, top, writing,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -15,9 +17,6 @@ use crate::arrays::{corrupt, impossible, slice};
 
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 type Made<'py, T> = Bound<'py, PyArray1<T>>;
-
-/// Tokens, positions and ends of documents.
-type BatchArg<'py> = (Array<'py, u32>, Option<Array<'py, u32>>, Array<'py, i64>);
 
 /// Positions of rows: codec, offsets and bytes of streams, lists and starts of blocks; or
 /// documents, and lists, offsets and bytes of pieces.
@@ -82,31 +81,70 @@ impl PostingLayout {
     }
 }
 
-/// Entries of tokens, sorted by token and document.
+/// Posting lists that grow while documents are analysed, compressed in memory.
 #[pyclass(frozen, module = "pilum._kernels")]
-pub struct Entries(grouping::Entries);
+pub struct GrowingLists(Mutex<growing::Growing>);
 
 #[pymethods]
-impl Entries {
-    /// Groups the tokens of batches of documents: tokens, positions, ends of documents.
-    #[staticmethod]
+impl GrowingLists {
+    #[new]
+    fn new(with_positions: bool) -> Self {
+        Self(Mutex::new(growing::Growing::new(with_positions)))
+    }
+
+    /// Adds documents: their tokens, the positions of these, and where each document ends.
     #[allow(clippy::needless_pass_by_value)]
-    fn group(py: Python<'_>, batches: Vec<BatchArg<'_>>, num_tokens: usize) -> PyResult<Self> {
-        let views = batches
-            .iter()
-            .map(|(tokens, positions, ends)| {
-                Ok(grouping::Batch {
-                    tokens: slice(tokens)?,
-                    positions: positions.as_ref().map(slice).transpose()?,
-                    ends: slice(ends)?,
-                })
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        py.detach(|| grouping::group(&views, num_tokens))
-            .map(Self)
+    fn add(
+        &self,
+        py: Python<'_>,
+        tokens: Array<'_, u32>,
+        positions: Option<Array<'_, u32>>,
+        ends: Array<'_, i64>,
+    ) -> PyResult<()> {
+        let batch = growing::Batch {
+            tokens: slice(&tokens)?,
+            positions: positions.as_ref().map(slice).transpose()?,
+            ends: slice(&ends)?,
+        };
+        py.detach(|| self.locked(|lists| lists.add(&batch)))
             .map_err(impossible)
     }
 
+    /// Bytes of memory in use.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.locked(|lists| lists.size_bytes())
+    }
+
+    /// The number of documents of each token.
+    #[allow(clippy::needless_pass_by_value)]
+    fn counts<'py>(&self, py: Python<'py>, tokens: Array<'py, u32>) -> PyResult<Made<'py, i64>> {
+        let tokens = slice(&tokens)?;
+        Ok(self.locked(|lists| lists.counts(tokens)).into_pyarray(py))
+    }
+
+    /// Decodes the entries of tokens.
+    #[allow(clippy::needless_pass_by_value)]
+    fn entries(&self, py: Python<'_>, tokens: Array<'_, u32>) -> PyResult<Entries> {
+        let tokens = slice(&tokens)?;
+        py.detach(|| self.locked(|lists| lists.entries(tokens)))
+            .map(Entries)
+            .map_err(impossible)
+    }
+}
+
+impl GrowingLists {
+    fn locked<T>(&self, work: impl FnOnce(&mut growing::Growing) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Entries of tokens, sorted by token and document.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct Entries(entries::Entries);
+
+#[pymethods]
+impl Entries {
     /// Decodes rows of an index: lists, offsets and bytes of blocks, numbers of entries.
     #[staticmethod]
     #[pyo3(signature = (postings, lengths, layout, num_documents, positions=None))]
@@ -144,7 +182,7 @@ impl Entries {
             .iter()
             .map(|(tokens, entries, numbers)| {
                 let entries = &entries.0;
-                Ok(grouping::Source {
+                Ok(entries::Source {
                     tokens: slice(tokens)?,
                     ends: &entries.ends,
                     documents: &entries.documents,
@@ -154,7 +192,7 @@ impl Entries {
                 })
             })
             .collect::<PyResult<Vec<_>>>()?;
-        py.detach(|| grouping::join(&views, num_tokens))
+        py.detach(|| entries::join(&views, num_tokens))
             .map(Self)
             .map_err(impossible)
     }
@@ -183,12 +221,11 @@ impl Entries {
         PyArray1::from_slice(py, &self.0.positions)
     }
 
-    /// Encodes the rows of a range of tokens, as buffers by name.
+    /// Encodes the rows of all tokens, as buffers by name.
     #[allow(clippy::needless_pass_by_value)]
     fn write<'py>(
         &self,
         py: Python<'py>,
-        tokens: (usize, usize),
         lengths: Array<'py, u32>,
         norms: Array<'py, f32>,
         layout: &PostingLayout,
@@ -205,7 +242,7 @@ impl Entries {
             norms: slice(&norms)?,
         };
         let rows = py
-            .detach(|| writing::write(&self.0, tokens.0..tokens.1, &documents, layout.0, kind))
+            .detach(|| writing::write(&self.0, &documents, layout.0, kind))
             .map_err(impossible)?;
         let out = PyDict::new(py);
         let lists = |lists: writing::Lists| {

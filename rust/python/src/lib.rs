@@ -58,7 +58,8 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::inverted::{
-        Clause, DocumentSet, Entries, Norms, Posting, PostingLayout, bm25_idf, bm25_norms,
+        Clause, DocumentSet, Entries, GrowingLists, Norms, Posting, PostingLayout, bm25_idf,
+        bm25_norms,
     };
     #[pymodule_export]
     use crate::json::{

@@ -21,6 +21,7 @@ from pilum.kernels import (
     Clause,
     DocumentSet,
     Entries,
+    GrowingLists,
     Norms,
     Posting,
     PostingLayout,
@@ -42,7 +43,9 @@ def entries_of(lists: Sequence[dict[int, list[int]]]) -> tuple[Entries, np.ndarr
     places = np.array([place for _, place in flat], np.uint32)
     ends = np.cumsum([len(one) for one in documents], dtype=np.int64)
     lengths = np.diff(ends, prepend=0).astype(np.uint32) + np.uint32(1)
-    return Entries.group([(tokens, places, ends)], len(lists)), lengths
+    growing = GrowingLists(True)
+    growing.add(tokens, places, ends)
+    return growing.entries(np.arange(len(lists), dtype=np.uint32)), lengths
 
 
 def written(
@@ -52,7 +55,7 @@ def written(
     norms = bm25_norms(lengths, len(lengths), int(lengths.sum()), block_size == 256)
     layout = PostingLayout(block_size, version == 1)
     kind = "pieces" if version == 1 else "stream"
-    return entries.write((0, len(entries.ends)), lengths, norms, layout, kind)
+    return entries.write(lengths, norms, layout, kind)
 
 
 def items(lists: Any, row: int) -> list[bytes]:

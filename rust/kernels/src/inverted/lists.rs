@@ -1,7 +1,7 @@
 //! Rows of an inverted index as Arrow lists, and the entries that they store.
 
 use super::blocks::{Layout, MOST};
-use super::grouping::Entries;
+use super::entries::Entries;
 use super::positions::{self, Codec};
 use super::posting;
 use crate::error::{Result, ensure, out_of_range, part, signed, size};

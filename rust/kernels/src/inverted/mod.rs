@@ -1,6 +1,6 @@
 //! Inverted indices: posting lists, positions, scores and the search for the best documents.
 //!
-//!     occurrences (token, document, position) ──▶ `grouping` ──▶ entries (document, frequency)
+//!     occurrences (token, document, position) ──▶ `growing` ──▶ entries (document, frequency)
 //!     entries ──▶ `writing` ──▶ blocks, positions, impacts          one row per token
 //!     blocks ──▶ `posting` ──▶ `cursor` ──▶ `clause` ──▶ `tree` ──▶ `top`    the best k documents
 //!
@@ -13,8 +13,9 @@ pub mod candidates;
 pub mod clause;
 pub mod cursor;
 pub mod documents;
+pub mod entries;
 pub mod greatest;
-pub mod grouping;
+pub mod growing;
 pub mod impacts;
 pub mod lanes;
 pub mod lists;

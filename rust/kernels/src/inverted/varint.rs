@@ -20,16 +20,20 @@ pub fn len(value: u32) -> usize {
 /// Reads the number at `*at` and moves `at` past it.
 #[inline]
 pub fn take(data: &[u8], at: &mut usize) -> Result<u32> {
-    let mut value = 0u32;
+    let value = take_wide(data, at)?;
+    u32::try_from(value).map_err(|_| Corrupt("varint: more than 32 bits".to_string()))
+}
+
+/// Reads the number at `*at`, of up to 35 bits, and moves `at` past it.
+#[inline]
+pub fn take_wide(data: &[u8], at: &mut usize) -> Result<u64> {
+    let mut value = 0u64;
     for shift in [0, 7, 14, 21, 28] {
         let byte = *data
             .get(*at)
             .ok_or_else(|| out_of_range("varint, position"))?;
         *at += 1;
-        if shift == 28 && byte > 0x0f {
-            return Err(Corrupt("varint: more than 32 bits".to_string()));
-        }
-        value |= u32::from(byte & 0x7f) << shift;
+        value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Ok(value);
         }

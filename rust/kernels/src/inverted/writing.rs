@@ -7,10 +7,8 @@
 //! Scores are those of the partition by itself. Readers may use them to order their work, but
 //! cannot rely on them: a search has the statistics of all partitions.
 
-use std::ops::Range;
-
 use super::blocks::Layout;
-use super::grouping::Entries;
+use super::entries::Entries;
 use super::impacts::{self, Pair};
 use super::{bm25, positions};
 use crate::error::{Result, ensure, out_of_range, part, signed, size};
@@ -79,10 +77,9 @@ pub struct Rows {
     pub pieces: Lists,
 }
 
-/// Encodes the rows of a range of tokens; tokens without entries have none.
+/// Encodes the rows of tokens; those without entries have none.
 pub fn write(
     entries: &Entries,
-    tokens: Range<usize>,
     documents: &Documents<'_>,
     layout: Layout,
     kind: Positions,
@@ -99,17 +96,8 @@ pub fn write(
         piece_documents: vec![0],
         ..Rows::default()
     };
-    let mut start = match tokens.start.checked_sub(1) {
-        None => 0,
-        Some(before) => size(at(&entries.ends, before)?, "end of a token")?,
-    };
-    let mut position = 0;
-    if kind != Positions::None {
-        let before = part(&entries.frequencies, 0, start, "frequencies")?;
-        position = before.iter().map(|&n| n as usize).sum();
-    }
-    let count = tokens.len();
-    for &end in part(&entries.ends, tokens.start, count, "tokens")? {
+    let (mut start, mut position) = (0, 0);
+    for &end in &entries.ends {
         let end = size(end, "end of a token")?;
         let count = end
             .checked_sub(start)
@@ -133,12 +121,6 @@ pub fn write(
         start = end;
     }
     Ok(rows)
-}
-
-fn at(ends: &[i64], index: usize) -> Result<i64> {
-    ends.get(index)
-        .copied()
-        .ok_or_else(|| out_of_range("token"))
 }
 
 fn write_list(
