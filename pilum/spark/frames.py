@@ -14,6 +14,7 @@ from pilum import EncodingOptions
 from pilum.distributed import Mode
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.aggregates.source import aggregate
+from pilum.spark.batches import MAX_BYTES, MAX_ROWS, NO_LIMIT
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.opening import asked_schema, open_version, pin
 from pilum.spark.options import Options, option_texts, version_texts
@@ -29,9 +30,6 @@ _MODES: dict[str, Mode] = {
     "overwrite": "overwrite",
     "ignore": "create",
 }
-# With exactly this value, Spark does not check the size of batches.
-_NO_LIMIT = 2**31 - 1
-
 __all__ = ["configure", "count", "load", "read", "register", "write"]
 
 
@@ -65,8 +63,8 @@ def configure(spark: SparkSession, *, batch_rows: int | None = None) -> None:
     if batch_rows is not None:
         if batch_rows < 1:
             raise InvalidInputError(f"batch_rows: expected at least 1, found {batch_rows}")
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch_rows))
-        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_NO_LIMIT))
+        spark.conf.set(MAX_ROWS, str(batch_rows))
+        spark.conf.set(MAX_BYTES, str(NO_LIMIT))
 
 
 def read(

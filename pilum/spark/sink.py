@@ -52,6 +52,7 @@ from pilum.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from pilum.spark.batches import collect_from_tasks
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.names import find_name, stored_fields
 from pilum.spark.opening import pin, to_write
@@ -256,7 +257,7 @@ def write_frame(frame: DataFrame, job: WriteJob, key: JobKey | None = None) -> i
         yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
 
     try:
-        rows = frame.mapInArrow(task, "message string").collect()
+        rows = collect_from_tasks(frame, task, "message string")
     except BaseException:
         abort_parts(job)
         raise

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pilum.distributed import Attempt, WriteJob
 from pilum.distributed.sweeping import sweep_attempts
 from pilum.errors import InvalidInputError, UnsupportedFormatError
+from pilum.spark.batches import collect_from_tasks
 
 __all__ = ["SparkTasks", "run_tasks", "settle", "this_attempt"]
 
@@ -85,7 +86,7 @@ def _outcomes(
             result = error
         yield pa.record_batch({"outcome": pa.array([pickle.dumps((attempt, result))], pa.binary())})
 
-    rows = frame.mapInArrow(run, "outcome binary").collect()
+    rows = collect_from_tasks(frame, run, "outcome binary")
     return [pickle.loads(row.outcome) for row in rows]  # pickled by our own tasks
 
 
