@@ -1,7 +1,12 @@
 """Events of this library, passed to functions or written to a file for Chrome and Perfetto.
 
     lance::dataset_events    loading      uri, version
-                             committed    uri, version, read_version, operation, detached
+                             committed    uri, version, read_version, operation, detached,
+                                          rows, files, bytes, conflicts
+                             conflict     uri: a change of rows begins again on the newest version
+    pilum::job_events        retried      attempts: so many attempts of tasks failed
+                             wrote        files, bytes: files of new columns
+                             swept        uri, files: files of failed attempts were deleted
 
 The first word is the value of `event`. All values are texts, and each event also has `timestamp`
 and `client_version`. Functions are called in the thread that causes an event. Without a function or
@@ -25,6 +30,7 @@ from pilum.version import __version__
 
 __all__ = [
     "DATASET_EVENTS",
+    "JOB_EVENTS",
     "RECEIVERS",
     "TraceEvent",
     "capture_trace_events",
@@ -49,6 +55,9 @@ class TraceEvent:
 
 DATASET_EVENTS = "lance::dataset_events"
 """The kind of events about whole tables."""
+
+JOB_EVENTS = "pilum::job_events"
+"""The kind of events about the tasks of distributed jobs."""
 
 _log = logging.getLogger(__name__)
 

@@ -50,6 +50,7 @@ from pilum.table.versions.commit_handler import (
     open_table,
 )
 from pilum.table.versions.history import Line, uri_of_line
+from pilum.tracing import DATASET_EVENTS, RECEIVERS, emit
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -481,6 +482,8 @@ class Retries:
             except CommitConflictError as error:
                 if not error.retryable:
                     raise
+                if RECEIVERS:
+                    emit(DATASET_EVENTS, event="conflict", uri=snapshot.store.uri)
                 if attempt == self.conflict_retries or time.monotonic() >= end:
                     raise CommitContentionError(
                         f"{snapshot.store.uri}: concurrent commits changed the same rows, "

@@ -40,6 +40,7 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions.commit_handler import open_table
+from pilum.tracing import DATASET_EVENTS, JOB_EVENTS, emit
 
 __all__ = ["ColumnValues", "compute_columns"]
 
@@ -150,8 +151,8 @@ class _Run:
         for _ in range(_ROUNDS - 1):
             try:
                 return self._add_once()
-            except CommitConflictError:
-                continue  # rows were added or removed; finished files are kept
+            except CommitConflictError:  # rows were added or removed; finished files are kept
+                emit(DATASET_EVENTS, event="conflict", uri=self.uri)
         return self._add_once()
 
     def _add_once(self) -> int:
@@ -208,6 +209,7 @@ class _Run:
                 version = self._replace(snapshot, group, is_last=len(group) == len(todo))
             except CommitConflictError:
                 conflicts += 1
+                emit(DATASET_EVENTS, event="conflict", uri=self.uri)
                 if conflicts == _ROUNDS:
                     raise
                 continue
@@ -268,6 +270,9 @@ class _Run:
                 self.finished.update(self.journal.finished())
             self._sweep()
             raise
+        files = [done.file for done in results if done.file is not None]
+        size_bytes = sum(file.size_bytes or 0 for file in files)
+        emit(JOB_EVENTS, event="wrote", files=len(files), bytes=size_bytes)
         self.finished.update({done.fragment.id: done for done in results})
 
     def _sweep(self) -> None:

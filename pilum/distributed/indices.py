@@ -62,6 +62,7 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.names import index_folder
 from pilum.table.versions.history import load_version
+from pilum.tracing import DATASET_EVENTS, emit
 
 __all__ = ["IndexConfig", "create_index", "optimize_indices"]
 
@@ -215,6 +216,7 @@ class _Run:
                 if not error.retryable or number == _ROUNDS - 1:
                     self._give_up()
                     raise
+                emit(DATASET_EVENTS, event="conflict", uri=self.dataset.uri)
         raise AssertionError  # the last round returns or raises
 
     def _try(self, number: int) -> int:

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from pilum.distributed.jobs import Attempt
 from pilum.storage.base import Store
 from pilum.table.model.names import INDICES_FOLDER, index_folder
+from pilum.tracing import JOB_EVENTS, emit
 
 __all__ = ["SegmentFolders"]
 
@@ -43,5 +44,7 @@ class SegmentFolders:
         start = str(self.call)[:_CALL_TEXT]
         for uuid in [*store.folders(INDICES_FOLDER)]:
             if uuid.startswith(start) and uuid not in kept:
-                for name in [*store.names(index_folder(uuid))]:
+                names = [*store.names(index_folder(uuid))]
+                for name in names:
                     store.delete(f"{index_folder(uuid)}/{name}")
+                emit(JOB_EVENTS, event="swept", uri=store.uri, files=len(names))

@@ -19,6 +19,7 @@ from pilum.storage.base import Store
 from pilum.table.model.names import DATA_FOLDER, data_path
 from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.sidecars import discard_file
+from pilum.tracing import JOB_EVENTS, emit
 
 __all__ = ["leave_tombstone", "sweep", "sweep_attempts", "was_given_up"]
 
@@ -39,6 +40,8 @@ def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None)
     lost = [name for name in own if is_kept is None or not is_kept(name)]
     for name in lost:
         discard_file(store, data_path(name))
+    if lost:
+        emit(JOB_EVENTS, event="swept", uri=store.uri, files=len(lost))
     return len(lost)
 
 

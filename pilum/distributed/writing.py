@@ -34,6 +34,7 @@ from pilum.table.write.align import align
 from pilum.table.write.blob_inputs import with_blobs_v2
 from pilum.table.write.sidecars import discard_file
 from pilum.table.write.write import write_fragments
+from pilum.tracing import JOB_EVENTS, emit
 
 __all__ = [
     "abort_parts",
@@ -135,7 +136,8 @@ def commit_parts(
         if key is not None and content is not None:
             key.held_by(Snapshot.latest(store).manifest.config)
         return job.read_version
-    if any(message.attempt for message in messages):
+    if num_retries := sum(message.attempt for message in messages):
+        emit(JOB_EVENTS, event="retried", attempts=num_retries)
         # Not after the commit: a failure there would be reported for rows that are in the table.
         known = {file.path for one in fragments for file in one.files}
         sweep(store, job.uuid, known.__contains__)

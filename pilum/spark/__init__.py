@@ -16,6 +16,7 @@ from pilum.spark.aggregates.source import aggregate
 from pilum.spark.catalog import NameFile, attach, detach
 from pilum.spark.feeds import changes
 from pilum.spark.frames import configure, count, read, register, write
+from pilum.spark.job_reports import reports
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
 from pilum.spark.jobs.doctor import doctor
@@ -63,6 +64,7 @@ __all__ = [
     "register",
     "replace_columns",
     "replace_where",
+    "reports",
     "sql",
     "table",
     "update",

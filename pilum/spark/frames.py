@@ -15,6 +15,7 @@ from pilum.distributed import Mode
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.aggregates.source import aggregate
 from pilum.spark.batches import MAX_BYTES, MAX_ROWS, NO_LIMIT
+from pilum.spark.job_reports import reported
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.opening import asked_schema, open_version, pin
 from pilum.spark.options import Options, option_texts, version_texts
@@ -173,6 +174,7 @@ def count(
     return int(row["rows"])
 
 
+@reported("write")
 def write(
     frame: DataFrame,
     uri: str,

@@ -32,6 +32,7 @@ from pilum.distributed.tasks import require_count
 from pilum.errors import ColumnNotFoundError
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
+from pilum.spark.job_reports import reported
 from pilum.spark.names import find_name, is_case_sensitive, quoted, stored_type
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import run_tasks
@@ -112,6 +113,12 @@ class SparkMerge(DistributedMerge):
         self._source = source
         self._local_rows = local_rows
 
+    @property
+    def job_target(self) -> tuple[SparkSession, str]:
+        """Return the session, and the location of the table."""
+        return self._spark, self._change.uri
+
+    @reported("merge")
     def execute(self) -> MergeResult:
         """Merge the rows with one commit.
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pilum.distributed import row_changes
 from pilum.distributed.jobs import JobKey
 from pilum.distributed.row_changes import DeleteResult, RowChange, UpdateResult
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 
@@ -19,6 +20,7 @@ _RETRY_TIMEOUT = timedelta(minutes=10)
 _LOCAL_BYTES = 64 << 20
 
 
+@reported("delete")
 def delete(
     spark: SparkSession,
     uri: str,
@@ -68,6 +70,7 @@ def delete(
     return row_changes.delete(SparkTasks(spark), change, where, local_bytes=local_bytes)
 
 
+@reported("update")
 def update(
     spark: SparkSession,
     uri: str,

@@ -54,6 +54,7 @@ from pilum.errors import (
 )
 from pilum.spark.batches import collect_from_tasks
 from pilum.spark.convert import check_fits, convert_batch
+from pilum.spark.job_reports import JobRecorder, log_in_process_of_spark
 from pilum.spark.names import find_name, stored_fields
 from pilum.spark.opening import pin, to_write
 from pilum.spark.options import Options
@@ -117,7 +118,9 @@ class PilumWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks as one version."""
         parts = [message for message in messages if isinstance(message, PartCommit)]
-        _publish(self.job, parts, self.key, self._checks)
+        log_in_process_of_spark()
+        with JobRecorder("write", self.job.uri):
+            _publish(self.job, parts, self.key, self._checks)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the files of a failed job."""
@@ -144,7 +147,10 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
         """
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts:
-            _publish(parts[0].job, parts, (parts[0].query_id, batchId), self._checks)
+            job, query_id = parts[0].job, parts[0].query_id
+            log_in_process_of_spark()
+            with JobRecorder("stream", job.uri, query_id=query_id, batch_id=batchId):
+                _publish(job, parts, (query_id, batchId), self._checks)
         if self._compact_every and (batchId + 1) % self._compact_every == 0:
             compact_recent(self.job.uri, self.job.storage_options)
 

@@ -25,6 +25,7 @@ from pilum.distributed import Attempt, WriteJob
 from pilum.distributed.sweeping import sweep_attempts
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.spark.batches import collect_from_tasks
+from pilum.tracing import JOB_EVENTS, emit
 
 __all__ = ["SparkTasks", "run_tasks", "settle", "this_attempt"]
 
@@ -87,7 +88,9 @@ def _outcomes(
         yield pa.record_batch({"outcome": pa.array([pickle.dumps((attempt, result))], pa.binary())})
 
     rows = collect_from_tasks(frame, run, "outcome binary")
-    return [pickle.loads(row.outcome) for row in rows]  # pickled by our own tasks
+    found = [pickle.loads(row.outcome) for row in rows]  # pickled by our own tasks
+    emit(JOB_EVENTS, event="retried", attempts=sum(attempt.number for attempt, _ in found))
+    return found
 
 
 def _results(outcomes: Iterable[tuple[Attempt, Any]]) -> list[Any]:

@@ -23,6 +23,7 @@ from pilum.distributed.tasks import optional_count
 from pilum.distributed.upkeep import CompactionMetrics
 from pilum.errors import InvalidInputError
 from pilum.spark.frames import read
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.orders import Order
 from pilum.spark.sink import write_task
@@ -33,6 +34,7 @@ __all__ = ["cluster"]
 _TASK_BYTES = 256 << 20
 
 
+@reported("cluster")
 def cluster(
     spark: SparkSession,
     uri: str,

@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from pilum.distributed.columns import ColumnValues, compute_columns
 from pilum.distributed.tasks import optional_count
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 from pilum.spark.types import to_arrow
@@ -28,6 +29,7 @@ Form = Literal["arrow", "pandas"]
 OutputSchema: TypeAlias = pa.Schema | st.StructType | str
 
 
+@reported("add-columns")
 def add_columns(
     spark: SparkSession,
     uri: str,
@@ -77,6 +79,7 @@ def add_columns(
     return _compute(spark, uri, "add", values, job, journal, commit_every, storage_options)
 
 
+@reported("update-columns")
 def update_columns(
     spark: SparkSession,
     uri: str,
@@ -128,6 +131,7 @@ def update_columns(
     return _compute(spark, uri, "update", values, job, journal, commit_every, storage_options)
 
 
+@reported("replace-columns")
 def replace_columns(
     spark: SparkSession,
     uri: str,

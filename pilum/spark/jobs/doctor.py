@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pilum.distributed.health import Finding, examine
 from pilum.errors import InvalidInputError
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 
@@ -18,6 +19,7 @@ _SCHEMA = "check string, where string, is_ok boolean, detail string, remedy stri
 _NUM_TASKS = 8
 
 
+@reported("doctor")
 def doctor(
     spark: SparkSession,
     uri: str,

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pilum.distributed.files import has_files, write_files
 from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
 from pilum.spark.frames import read
+from pilum.spark.job_reports import reported
 from pilum.spark.jobs.ingest import FORMATS, SourceFormat, require_query, transformed
 from pilum.spark.options import table_uri
 
@@ -22,6 +23,7 @@ _LONGEST = 2**31 - 1
 _NEEDED = ("path", "content")
 
 
+@reported("export", "source")
 def export(
     spark: SparkSession,
     source: str,

@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 
 from pilum.distributed import indices
 from pilum.distributed.indices import IndexConfig
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 
 __all__ = ["create_index", "optimize_indices"]
 
 
+@reported("create-index")
 def create_index(
     spark: SparkSession,
     uri: str,
@@ -89,6 +91,7 @@ def create_index(
     )
 
 
+@reported("optimize-indices")
 def optimize_indices(
     spark: SparkSession,
     uri: str,

@@ -26,6 +26,7 @@ from pilum.distributed import Mode
 from pilum.distributed.journal import Journal
 from pilum.distributed.tasks import optional_count
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
+from pilum.spark.job_reports import reported
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, table_uri
 from pilum.spark.sink import plan_write, write_frame
@@ -71,6 +72,7 @@ class IngestResult:
     num_commits: int
 
 
+@reported("ingest", "target")
 def ingest(
     spark: SparkSession,
     source: str,

@@ -21,12 +21,14 @@ import pilum
 from pilum import CleanupExplanation, CleanupStats
 from pilum.distributed import find_version, upkeep
 from pilum.distributed.upkeep import ColumnStatistics, CompactionMetrics, VerifyReport
+from pilum.spark.job_reports import reported
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import SparkTasks
 
 __all__ = ["analyze", "cleanup", "compact", "verify"]
 
 
+@reported("compact")
 def compact(
     spark: SparkSession,
     uri: str,
@@ -65,6 +67,7 @@ def compact(
     return upkeep.compact(tasks, location, options, commit_every, storage_options)
 
 
+@reported("analyze")
 def analyze(
     spark: SparkSession,
     uri: str,
@@ -97,6 +100,7 @@ def analyze(
     return upkeep.analyze(SparkTasks(spark), found, columns)
 
 
+@reported("verify")
 def verify(
     spark: SparkSession,
     uri: str,
@@ -118,6 +122,7 @@ def verify(
     return upkeep.verify(SparkTasks(spark), table_uri(uri), storage_options, deep=deep)
 
 
+@reported("cleanup")
 def cleanup(
     spark: SparkSession,
     uri: str,

@@ -143,10 +143,11 @@ def commit(
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
     committer = _Committer(store, transaction, owns_files)
     try:
-        return _reported(store, transaction, committer.run(attempts, timeout_seconds, scheme))
+        manifest = committer.run(attempts, timeout_seconds, scheme)
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
         committer.discard()
         raise
+    return committer.reported(manifest)
 
 
 def commit_detached(store: Store, transaction: Transaction) -> Manifest:
@@ -158,27 +159,11 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     """
     committer = _Committer(store, transaction)
     try:
-        return _reported(store, transaction, committer.run_detached(), is_detached=True)
+        manifest = committer.run_detached()
     except NOT_COMMITTED:
         committer.discard()
         raise
-
-
-def _reported(
-    store: Store, transaction: Transaction, manifest: Manifest, *, is_detached: bool = False
-) -> Manifest:
-    """Report the commit to those that trace events, and return its manifest."""
-    if RECEIVERS:
-        emit(
-            DATASET_EVENTS,
-            event="committed",
-            uri=store.uri,
-            version=manifest.version,
-            read_version=transaction.read_version,
-            operation=type(transaction.operation).__name__,
-            detached=str(is_detached).lower(),
-        )
-    return manifest
+    return committer.reported(manifest, is_detached=True)
 
 
 class _Committer:
@@ -194,6 +179,27 @@ class _Committer:
         self.checked_version = transaction.read_version
         self.conflict: CommitConflictError | None = None
         self.has_file = False
+        self.conflicts = 0
+
+    def reported(self, manifest: Manifest, *, is_detached: bool = False) -> Manifest:
+        """Report the commit to those that trace events, and return its manifest."""
+        if not RECEIVERS:
+            return manifest
+        amount = self.transaction.operation.amount
+        emit(
+            DATASET_EVENTS,
+            event="committed",
+            uri=self.store.uri,
+            version=manifest.version,
+            read_version=self.given.read_version,
+            operation=type(self.given.operation).__name__,
+            detached=str(is_detached).lower(),
+            rows=amount.num_rows,
+            files=amount.num_files,
+            bytes=amount.size_bytes,
+            conflicts=self.conflicts,
+        )
+        return manifest
 
     def discard(self, keep: Transaction | None = None) -> None:
         """Delete the files written for the transaction, except those of `keep`.
@@ -230,6 +236,7 @@ class _Committer:
                 if scheme is NamingScheme.V1:
                     self._replace_copies()
                 return manifest
+            self.conflicts += 1
             if attempt + 1 < attempts and not pause.take():
                 break
         raise CommitContentionError(
@@ -306,6 +313,7 @@ class _Committer:
         operation = self.transaction.operation.rebase(self._with_bases(base), base)
         if operation is None:
             raise self.conflict
+        self.conflicts += 1
         old = self.transaction
         merged = replace(old, read_version=base.version, operation=operation)
         self.discard(keep=merged)

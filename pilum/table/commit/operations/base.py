@@ -40,6 +40,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = [
+    "Amount",
     "Marked",
     "Operation",
     "RemovesRows",
@@ -54,6 +55,22 @@ __all__ = [
     "with_fragments",
     "with_needed_files",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """The amount that was written: rows, files of data or of indices, and their bytes."""
+
+    num_rows: int = 0
+    num_files: int = 0
+    size_bytes: int = 0
+
+    @classmethod
+    def of(cls, fragments: Sequence[Fragment]) -> Amount:
+        """Count the rows and files of new fragments."""
+        files = [file for fragment in fragments for file in fragment.files]
+        num_rows = sum(fragment.physical_rows for fragment in fragments)
+        return cls(num_rows, len(files), sum(file.size_bytes or 0 for file in files))
 
 
 class Operation(ABC):
@@ -120,6 +137,11 @@ class Operation(ABC):
     def new_fragments(self) -> tuple[Fragment, ...]:
         """The fragments that it adds; `new_files` lacks their data files in base paths."""
         return ()
+
+    @property
+    def amount(self) -> Amount:
+        """The amount that was written for it, without columns of rows that stay."""
+        return Amount.of(self.new_fragments)
 
     @property
     def new_bases(self) -> tuple[BasePath, ...]:

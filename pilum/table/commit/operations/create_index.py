@@ -22,7 +22,7 @@ from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
-from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.base import Amount, Operation
 from pilum.table.model.coverage import related_fields
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import IndexSegment, is_system_index
@@ -63,6 +63,12 @@ class CreateIndex(Operation):
             new_indices=[segment.message for segment in self.new],
             removed_indices=[segment.message for segment in self.removed],
         )
+
+    @property
+    def amount(self) -> Amount:
+        """Count the files of new segments, without rows."""
+        num_files = sum(len(segment.message.files) for segment in self.new)
+        return Amount(0, num_files, sum(segment.size_bytes or 0 for segment in self.new))
 
     def footprint(self) -> Footprint:
         """Return a footprint that relies on unused names, and on rows that new segments cover."""

@@ -21,6 +21,7 @@ from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import (
+    Amount,
     Operation,
     all_by_id,
     data_format_of,
@@ -234,6 +235,11 @@ class Rewrite(Operation):
 
     def _old(self) -> Iterator[Fragment]:
         return (fragment for move in self.moves for fragment in move.old)
+
+    @property
+    def amount(self) -> Amount:
+        """Count the rows that were moved."""
+        return Amount.of(self._new())
 
     def _new(self) -> tuple[Fragment, ...]:
         return tuple(fragment for move in self.moves for fragment in move.new)

@@ -27,6 +27,7 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import (
+    Amount,
     RemovesRows,
     all_by_id,
     data_paths,
@@ -163,6 +164,11 @@ class Update(RemovesRows):
         if self.marked is None:
             return ()
         return (*data_paths(self.new), *RemovesRows.new_files(self))
+
+    @property
+    def amount(self) -> Amount:
+        """Count the rows that were written."""
+        return Amount.of(self.new)
 
     def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
         """Return the index section with its coverage of the changed and the new fragments."""
