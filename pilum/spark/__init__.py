@@ -31,6 +31,7 @@ from pilum.spark.narrowing.tables import narrow, reads, table
 from pilum.spark.replacing import replace_where
 from pilum.spark.rows import delete, update
 from pilum.spark.statements import sql
+from pilum.spark.stream_progress import SourceProgress, StreamProgress, stream_progress
 from pilum.spark.upsert import upsert
 
 __all__ = [
@@ -38,7 +39,9 @@ __all__ = [
     "IngestResult",
     "NameFile",
     "Reads",
+    "SourceProgress",
     "SparkMerge",
+    "StreamProgress",
     "add_columns",
     "aggregate",
     "analyze",
@@ -66,6 +69,7 @@ __all__ = [
     "replace_where",
     "reports",
     "sql",
+    "stream_progress",
     "table",
     "update",
     "update_columns",
