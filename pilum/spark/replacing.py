@@ -17,6 +17,7 @@ from pilum.distributed.replacing import (
     write_replacement,
 )
 from pilum.distributed.row_changes import RowChange
+from pilum.spark.job_reports import reported
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, option_texts, table_uri
 from pilum.spark.sink import plan_write, stored_batches
@@ -25,6 +26,7 @@ from pilum.spark.tasks import SparkTasks, run_tasks, settle
 __all__ = ["ReplaceResult", "replace_where"]
 
 
+@reported("replace-where")
 def replace_where(
     frame: DataFrame,
     uri: str,

@@ -146,13 +146,14 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
         JobMismatchError is raised if the table contains a batch of this number with other rows.
         """
         parts = [message for message in messages if isinstance(message, StreamPart)]
+        log_in_process_of_spark()
         if parts:
             job, query_id = parts[0].job, parts[0].query_id
-            log_in_process_of_spark()
             with JobRecorder("stream", job.uri, query_id=query_id, batch_id=batchId):
                 _publish(job, parts, (query_id, batchId), self._checks)
         if self._compact_every and (batchId + 1) % self._compact_every == 0:
-            compact_recent(self.job.uri, self.job.storage_options)
+            with JobRecorder("compact", self.job.uri):
+                compact_recent(self.job.uri, self.job.storage_options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Delete the files of a micro-batch in which a task failed.

@@ -14,12 +14,12 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from pilum.distributed import Attempt, WriteJob
 from pilum.distributed.sweeping import sweep_attempts
@@ -56,7 +56,8 @@ class SparkTasks:
             numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
             return [(number, work(pickle.loads(pickled[number]), attempt)) for number in numbers]
 
-        found = _outcomes(self.spark.range(0, len(items), 1, len(items)), task)
+        numbers = self.spark.range(0, len(items), 1, len(items))
+        found = _outcomes(task, lambda run, schema: numbers.mapInArrow(run, schema).collect())
         results = dict(one for part in _results(found) for one in part)
         return [results[number] for number in range(len(items))]
 
@@ -69,15 +70,19 @@ def run_tasks(
     The task has to read all batches of its partition; its result is pickled. `job` is the one whose
     files the tasks write. The errors are those of `SparkTasks.run`.
     """
-    found = _outcomes(frame, task)
+    found = _outcomes(task, partial(collect_from_tasks, frame))
     sweep_attempts(job, [attempt for attempt, _ in found])
     return _results(found)
 
 
 def _outcomes(
-    frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch], Attempt], Any]
+    task: Callable[[Iterable[pa.RecordBatch], Attempt], Any],
+    collect: Callable[[Callable[..., Iterator[pa.RecordBatch]], str], list[Row]],
 ) -> list[tuple[Attempt, Any]]:
-    """Return the attempt of each task that counts, with its result or a permanent error."""
+    """Return the attempt of each task that counts, with its result or a permanent error.
+
+    `collect` runs a function on the batches of each partition, and returns the rows.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         attempt = this_attempt()
@@ -87,7 +92,7 @@ def _outcomes(
             result = error
         yield pa.record_batch({"outcome": pa.array([pickle.dumps((attempt, result))], pa.binary())})
 
-    rows = collect_from_tasks(frame, run, "outcome binary")
+    rows = collect(run, "outcome binary")
     found = [pickle.loads(row.outcome) for row in rows]  # pickled by our own tasks
     emit(JOB_EVENTS, event="retried", attempts=sum(attempt.number for attempt, _ in found))
     return found
