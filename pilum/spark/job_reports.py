@@ -132,10 +132,11 @@ def reported(job: str, location: str = "uri") -> Callable[[Callable[P, R]], Call
 
 def _target(given: Mapping[str, Any], location: str) -> tuple[SparkSession, str]:
     first = next(iter(given.values()))
-    if hasattr(first, "job_target"):
+    if hasattr(type(first), "job_target"):  # any name is an attribute of a frame of Spark Connect
         spark, uri = first.job_target
         return spark, uri
-    return getattr(first, "sparkSession", first), table_uri(given[location])
+    spark = first.sparkSession if isinstance(first, DataFrame) else first
+    return spark, table_uri(given[location])
 
 
 @contextmanager

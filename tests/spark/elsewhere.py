@@ -92,6 +92,9 @@ def main_operations(spark: SparkSession, uri: str) -> None:
     frame.write.format("pilum").mode("append").save(uri)
     frame.where("id < 10").write.format("lance").mode("append").save(uri)
     assert pilum.spark.write(frame.where("id < 5"), uri, mode="append") == 3
+    newest = pilum.spark.reports(spark).collect()[-1]
+    assert (newest.job, newest.version, newest.rows) == ("write", 3, 5)
+    assert not spark.getTags()
     table = spark.read.format("pilum").option("columns", "day,name").load(uri)
     assert table.where("name = '3'").collect() == [Row(day=3, name="3")] * 3
     some = pilum.spark.read(spark, uri, columns=["id"], filter="name = '7' OR length(name) = 1")
