@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
-from pilum.expressions.filter import BoundFilter
+from pilum.expressions.filter import BoundFilter, SqlFilter
 from pilum.expressions.lists import is_list
 from pilum.format.rows import Addresses, addresses_of_rows
+from pilum.index.answers import RowSet
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
 from pilum.index.inverted.columns import SearchPart, TextColumn
@@ -53,6 +54,9 @@ SCORE, ELEMENT = "_score", "_doc_index"
 """Columns of the result: the score, and the place in a list of a document that is an element."""
 
 _OWN = {SCORE: pa.field(SCORE, pa.float32()), ELEMENT: pa.field(ELEMENT, pa.list_(pa.uint32()))}
+_KEPT_BYTES = 512
+"""The approximate memory of a filter in a cache."""
+
 _PLAIN = {
     "base_tokenizer": "simple",
     "lower_case": False,
@@ -321,9 +325,29 @@ class _Search:
         for segment in segments:
             index = _text_index(segment)
             _require_rows(segment, index)
-            allowed = allowed_rows(segment, lambda: index.references, self._matching)  # noqa: B023
-            parts += index.parts(allowed, _locator(segment))
+            parts += index.parts(self._allowed(segment, index), _locator(segment))
         return parts
+
+    def _allowed(self, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
+        """Return the rows of a segment to search; None for all.
+
+        The session keeps those of a filter that is asked a second time.
+        """
+        filter = self._filter
+        if not isinstance(filter, SqlFilter) or not filter.is_lasting:
+            return allowed_rows(segment, lambda: index.references, self._matching)
+        cache = self.snapshot.session.indices
+        key = _Search, segment.version_key, id(filter), self.use, self.options.fragment_ids
+        kept: tuple[SqlFilter, RowSet | None] | None = cache.get(key)
+        is_known = kept is not None and kept[0] is filter
+        if kept is not None and is_known and kept[1] is not None:
+            return kept[1]
+        allowed = allowed_rows(segment, lambda: index.references, self._matching)
+        if is_known and allowed is not None:
+            cache.put(key, (filter, allowed), _KEPT_BYTES + allowed.listed.nbytes)
+        else:
+            cache.put(key, (filter, None), _KEPT_BYTES)
+        return allowed
 
     @cached_property
     def _fragments(self) -> BitMap:

@@ -153,3 +153,29 @@ def test_texts_take_few_calls(tmp_path: Path) -> None:
     assert 0 < search(MatchQuery("ash number2", "s")) <= 240
     assert 0 < search(MatchQuery("ash number3", "s")) <= 420
     assert 0 < search(PhraseQuery("ash number4", "s")) <= 680
+
+
+def test_a_filter_that_is_asked_repeatedly(tmp_path: Path) -> None:
+    """Its rows are kept for one version and one way to search; each answer is the reference's."""
+    rows = pa.table({"s": ["a b", "b", "a", "a a", "b a", "c"] * 3, "i": range(18)})
+    dataset = pilum.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
+    dataset.create_scalar_index("s", "INVERTED", stem=False, remove_stop_words=False)
+    changes = (
+        lambda: None,
+        lambda: dataset.delete("i = 3 OR i = 8"),
+        lambda: dataset.update({"i": "i + 5"}, "i < 5"),
+        lambda: dataset.insert(rows.slice(0, 4)),
+    )
+    for change in changes:
+        change()
+        for text in ("a", "b", "a", "c", "a"):
+            for filter in ("i % 2 = 0", "i % 3 = 0"):
+                asked: dict[str, Any] = {"filter": filter, "prefilter": True, "limit": 20}
+                asked["columns"] = ["i", "_score"]
+                for asked["fast_search"] in (False, True):
+                    theirs, own = lance.query.MatchQuery(text, "s"), MatchQuery(text, "s")
+                    reference = lance.dataset(tmp_path / "t")
+                    expected = reference.to_table(full_text_query=theirs, **asked)
+                    found = dataset.to_table(full_text_query=own, **asked)
+                    order = [("i", "ascending"), ("_score", "ascending")]
+                    assert found.sort_by(order).equals(expected.sort_by(order))
