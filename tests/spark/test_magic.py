@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from spark.notebooks import Shell
 
 import pilum
 import pilum.spark
 from pilum.errors import InvalidInputError
 
 
-class Shell:
-    """The variables and magics of a notebook."""
-
-    def __init__(self, **variables: Any) -> None:
-        self.user_ns = variables
-        self.magics: dict[str, Callable[..., DataFrame | None]] = {}
-
-    def register_magic_function(
-        self, func: Callable[..., DataFrame | None], magic_kind: str, magic_name: str
-    ) -> None:
-        assert magic_kind == "line_cell"
-        self.magics[magic_name] = func
-
-
 def test_cells_of_sql(spark: SparkSession, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     pilum.write_dataset(pa.table({"id": range(6)}), uri)
     shell = Shell(spark=spark)
-    pilum.spark.load_ipython_extension(shell)
+    shell.load("pilum.spark")
     magic = shell.magics["pilum"]
     assert magic("", f"SELECT id AS number FROM lance.`{uri}`\nWHERE id = 4") is None
     shown = capsys.readouterr().out.replace(" ", "").split()
