@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from pilum.storage.open import open_store
+from pilum.storage.system import exclusively
 
-__all__ = ["has_files", "write_files"]
+__all__ = ["exclusively", "has_files", "write_files"]
 
 
 def has_files(folder: str, storage_options: Mapping[str, str] | None = None) -> bool:

@@ -15,7 +15,6 @@ A managed table was created by its name alone, and DROP TABLE deletes its files.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 import pilum
+from pilum.distributed.files import exclusively
 from pilum.errors import (
     CorruptFileError,
     DatasetAlreadyExistsError,
@@ -175,8 +175,7 @@ class NameFile:
     @contextmanager
     def _changed(self) -> Iterator[dict[str, dict[str, Any]]]:
         """Read the names, and write them back, while no other process does."""
-        with self._path.with_name(f"{self._path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with exclusively(self._path.with_name(f"{self._path.name}.lock")):
             tables = self._read()
             yield tables
             new = self._path.with_name(f"{self._path.name}.new")

@@ -47,11 +47,12 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pilum.errors import CommitError, InvalidInputError
 from pilum.parallel import submit_request, submit_sync
 from pilum.storage.base import IoCounter, Sink
+from pilum.storage.system import CAN_RENAME_OPEN_FILES, OPEN_FLAGS, full_sync_command
 
 __all__ = ["MAX_BYTES", "LocalSink", "PendingFiles", "begin_write_back"]
 
@@ -109,7 +110,7 @@ class LocalSink:
 
     def _create(self, temporary: str) -> int:
         """Open a new file in the folder, which other processes may remove before if it is empty."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS
         for _ in range(_FOLDER_TRIES):
             try:
                 made_in = _make_folders(self._folder)
@@ -162,7 +163,7 @@ class LocalSink:
         """Make the file visible before it is durable, if `sync` is set and its name is new."""
         if self._visible:
             return True
-        if not self._sync or os.path.lexists(self._path):
+        if not self._sync or not CAN_RENAME_OPEN_FILES or os.path.lexists(self._path):
             return False
         self._take_name(self._flushed())
         return True
@@ -176,6 +177,7 @@ class LocalSink:
             temporary = self._flushed()
             self._sync_file()
             self._wait_for_others()
+            self._close_descriptor()
             self._take_name(temporary)
             self._start_sync(self._folder)
         self._wait_for_folders()
@@ -220,7 +222,7 @@ class LocalSink:
 
     def _sync_file(self) -> None:
         if self._sync:
-            os.fsync(self._descriptor)
+            _sync_file(self._descriptor)
 
     def _start_sync(self, folder: str) -> None:
         if self._sync:
@@ -235,7 +237,7 @@ class LocalSink:
             self._pending.wait_for_commit()
 
     def _take_name(self, temporary: str) -> None:
-        os.rename(temporary, self._path)
+        _rename_over(temporary, self._path)
         self._visible = True
         self._temporary = None
 
@@ -265,10 +267,32 @@ def _make_folders(folder: str) -> list[str]:
     return [*made_in, parent]
 
 
+_FULL_SYNC: Final = full_sync_command()
+
+
+def _sync_file(descriptor: int) -> None:
+    """Wait until the content of a file is on the device."""
+    if _FULL_SYNC is not None:
+        import fcntl
+
+        with suppress(OSError):  # not every file system has it
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+    os.fsync(descriptor)
+
+
+def _rename_over(old: str, new: str) -> None:
+    """Rename a file, replacing one that has the new name."""
+    (os.rename if CAN_RENAME_OPEN_FILES else os.replace)(old, new)
+
+
 def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Wait until the names in a folder are on the device."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | OPEN_FLAGS)
     try:
-        os.fsync(descriptor)
+        _sync_file(descriptor)
     finally:
         os.close(descriptor)
 

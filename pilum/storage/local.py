@@ -24,6 +24,7 @@ from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, 
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink, PendingFiles
 from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, can_map, is_cached, map_bytes
+from pilum.storage.system import OPEN_FLAGS, announce, read_at, read_into
 from pilum.storage.wrapper import StoreWrapper
 
 __all__ = [
@@ -301,7 +302,7 @@ class LocalSource:
         if size <= _SMALL_BYTES:
             file = self._file or self._open()
             try:
-                data = os.pread(file.number, size, offset)
+                data = getattr(os, "pread", read_at)(file.number, size, offset)
             except OSError as error:
                 raise self._unreadable(error) from error
             self._io.count_read(len(data))
@@ -332,9 +333,10 @@ class LocalSource:
         for, which gets all requests at once.
         """
         file = self._file or self._open()
-        number, preadv = file.number, os.preadv
+        number = file.number
         done = num_bytes = num_requests = 0
-        if NO_WAIT and len(regions) > 1:
+        if NO_WAIT and len(regions) > 1:  # only where the system has `preadv`
+            preadv = os.preadv
             try:
                 for offset, size, place in regions:
                     if preadv(number, (view[place : place + size],), offset, NO_WAIT) != size:
@@ -354,9 +356,7 @@ class LocalSource:
     def _announce(self, regions: list[tuple[int, int, int]]) -> None:
         """Ask the system to fetch regions, which would otherwise wait for each other."""
         file = self._file or self._open()
-        with suppress(OSError, AttributeError):  # not every system has this call
-            for offset, size, _ in regions:
-                os.posix_fadvise(file.number, offset, size, os.POSIX_FADV_WILLNEED)
+        announce(file.number, ((offset, size) for offset, size, _ in regions))
 
     def _mapped(self, offset: int, size: int) -> NDArray[np.uint8] | None:
         """Map a part of the file; None if it is to be copied."""
@@ -375,10 +375,10 @@ class LocalSource:
 
     def _fill(self, view: memoryview, offset: int) -> None:
         file = self._file or self._open()
-        done = 0
+        preadv, done = getattr(os, "preadv", read_into), 0
         while done < len(view):  # Linux reads at most 2 GiB per call
             try:
-                count = os.preadv(file.number, [view[done:]], offset + done)
+                count = preadv(file.number, [view[done:]], offset + done)
             except OSError as error:
                 raise self._unreadable(error) from error
             self._io.count_read(count)
@@ -390,7 +390,7 @@ class LocalSource:
         if self._is_closed:
             raise InvalidInputError(f"{self.path} is closed")
         try:
-            file = _Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
+            file = _Descriptor(os.open(self.path, os.O_RDONLY | OPEN_FLAGS))
         except OSError as error:
             raise _unopened(self.path, error) from None
         status = os.fstat(file.number)
@@ -434,11 +434,13 @@ def _is_folder(path: str) -> CorruptFileError:
 
 def _read_whole(path: str, size: int) -> bytes:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | OPEN_FLAGS)
     except OSError as error:
         raise _unopened(path, error) from None
     try:
-        data = os.pread(file, size + 1, 0)  # one more byte shows that the file is longer
+        data = getattr(os, "pread", read_at)(
+            file, size + 1, 0
+        )  # one more byte shows that the file is longer
         found = size if len(data) == size else os.fstat(file).st_size
     except IsADirectoryError:
         raise _is_folder(path) from None

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
+from pilum.storage.system import slashed
 
 __all__ = ["CLOUD_SCHEMES", "Location", "open_beside", "open_object", "open_store"]
 
@@ -86,7 +87,7 @@ def _local_path(text: str) -> str:
         raise InvalidInputError(f"expected a path or URI, found {text!r}")
     scheme = _scheme_of(text)
     path = os.path.expanduser(text) if scheme is None else _path_of_uri(text, scheme)
-    return os.path.abspath(path)
+    return slashed(os.path.abspath(slashed(path)))
 
 
 def _path_of_uri(uri: str, scheme: str) -> str:
