@@ -1,7 +1,7 @@
 """Compaction of a table that a stream appends to: the small files at its end become larger ones.
 
-    rows of the fragments      800  400  100 100 100 100        the newest at the right
-    joined                     800  800                         100 + 100 + 100 + 100, then 400
+    rows of the fragments      900  400  100 100 100 100        the newest at the right
+    joined                     900  800
 
 A fragment is joined with the newer ones if it has no more rows than all of them together. So the
 number of small fragments grows with the logarithm of the rows, and so does the number of times that

@@ -108,8 +108,7 @@ def write_replacement(
 
 
 def _checked(replacement: Replacement, batch: pa.RecordBatch) -> pa.RecordBatch:
-    stored = align(batch.schema, replacement.write.schema).batch(batch)
-    mask = replacement.condition.mask(_with_nulls(stored, replacement))
+    mask = replacement.condition.mask(_tested(replacement, batch))
     if mask.true_count < len(mask):
         raise InvalidInputError(
             f"{len(mask) - mask.true_count} of {len(mask)} rows do not fulfil the condition "
@@ -118,10 +117,15 @@ def _checked(replacement: Replacement, batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _with_nulls(batch: pa.RecordBatch, replacement: Replacement) -> pa.RecordBatch:
-    """Add the columns of the condition that the new rows lack, and that will be null."""
-    for name in _columns(replacement.condition).difference(batch.schema.names):
-        field = replacement.write.schema.arrow.field(name)
+def _tested(replacement: Replacement, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns of the condition as stored; those that the new rows lack are null."""
+    schema, used = replacement.write.schema, _columns(replacement.condition)
+    given = [name for name in batch.schema.names if name in used]
+    if given:
+        batch = batch.select(given)
+        batch = align(batch.schema, schema.project(given)).batch(batch)
+    for name in used.difference(given):
+        field = schema.arrow.field(name)
         batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
     return batch
 
