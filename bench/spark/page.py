@@ -27,8 +27,9 @@ pilum is faster.
 - **pilum table**: the same question to a frame of `pilum.spark.table`, in the words that Parquet
   gets, without a hint.
 
-The session is that of `pilum.spark.configure(spark, batch_rows={batch_rows:_})`: rows are written
-in batches of that many. Spark as it is bounds them by bytes, too, and takes its time to count them.
+A write is `pilum.spark.write` with the settings of Spark. `frame.write` of those is slower, because
+Spark counts the bytes of batches; after `pilum.spark.configure(spark, batch_rows={batch_rows:_})`,
+it counts rows alone.
 
 Rows by key are found by `_rowaddr`, as an index gives it; Parquet has only a filter.
 

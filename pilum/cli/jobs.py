@@ -297,7 +297,7 @@ KINDS = {
         ("source", "target"),
         (
             *("format", "schema", "transform", "options", "mode", "schema_mode", "job", "journal"),
-            *("files_per_commit", "max_rows_per_file"),
+            *("files_per_commit", "max_rows_per_file", "max_bytes_per_file", "memory_limit"),
         ),
     ),
     "merge": Kind(

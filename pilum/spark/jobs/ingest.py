@@ -88,6 +88,8 @@ def ingest(
     journal: str | None = None,
     options: Mapping[str, str] | None = None,
     max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    memory_limit: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> IngestResult:
     """Ingest files into a table.
@@ -109,7 +111,9 @@ def ingest(
             failure loses little; None for one commit. Requires a `job`.
         journal: Where the journal of a named job is; None for `_jobs` in the table.
         options: Options of Spark's reader. By default a row that does not parse is an error.
-        max_rows_per_file: As in `pilum.spark.write`.
+        max_rows_per_file: As in `pilum.spark.write`, like the next two.
+        max_bytes_per_file: Number of bytes after which a task starts a new file.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
         storage_options: Settings of the table's store.
 
     Raises:
@@ -131,6 +135,8 @@ def ingest(
         case_sensitive=is_case_sensitive(spark),
         schema_mode=schema_mode,
         max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        memory_limit=memory_limit,
         storage_options=dict(storage_options or {}),
     )
     if job is None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -59,6 +60,16 @@ def test_a_named_job_takes_each_file_once(spark: SparkSession, source: Path, uri
     with pytest.raises(CorruptFileError, match="portion 0"):
         run()
     assert len(rows(uri)) == 7
+
+
+def test_files_end_at_a_size(spark: SparkSession, tmp_path: Path, uri: str) -> None:
+    numbers = np.random.default_rng(3).integers(0, 2**62, 40_000)
+    pq.write_table(pa.table({"a": numbers}), tmp_path / "one.parquet")
+    path = str(tmp_path / "one.parquet")
+    pilum.spark.ingest(spark, path, uri, max_bytes_per_file=50_000, memory_limit=200_000_000)
+    table = pilum.dataset(uri)
+    assert len(table.get_fragments()) == 4  # of batches of 10,000 rows
+    assert sorted(table.to_table()["a"].to_pylist()) == sorted(numbers.tolist())
 
 
 def test_a_job_goes_on_behind_a_bad_file_once_it_is_mended(
