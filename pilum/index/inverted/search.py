@@ -3,7 +3,7 @@
     query ──▶ words of each column ──▶ a clause for each partition ──▶ its best k documents ──▶ hits
 
 All partitions of an index share one set of totals, so their scores can be compared. Each search of
-a partition begins with the k-th best score of those before it, and leaves out what cannot exceed
+a partition begins with the k-th best score of those before it, and leaves out what cannot reach
 it. A query of several columns is answered column by column, by row reference.
 
 Source: docs/format/indices.md, "INVERTED".
@@ -148,7 +148,8 @@ def _search_column(
             if k is not None and len(parts) + len(column.parts) > 1:
                 own = scores if least is None else np.concatenate([least, scores])
                 least = -np.sort(-own)[:k]
-                floor = max(floor, float(least[-1])) if len(least) == k else floor
+                if len(least) == k > 0:  # equal scores of the next partition may have lower rows
+                    floor = max(floor, float(np.nextafter(least[-1], np.float32(-np.inf))))
     return Hits.joined(found)
 
 

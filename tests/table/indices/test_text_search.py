@@ -179,3 +179,20 @@ def test_a_filter_that_is_asked_repeatedly(tmp_path: Path) -> None:
                     found = dataset.to_table(full_text_query=own, **asked)
                     order = [("i", "ascending"), ("_score", "ascending")]
                     assert found.sort_by(order).equals(expected.sort_by(order))
+
+
+def test_equal_scores_at_the_limit(tmp_path: Path) -> None:
+    """The first rows are found, whichever segment they are in."""
+    rows = pa.table({"s": ["a"] * 6, "i": range(6)})
+    dataset = pilum.write_dataset(rows, tmp_path / "t", max_rows_per_file=2)
+    dataset.create_scalar_index("s", "INVERTED", stem=False, remove_stop_words=False)
+    dataset.update({"s": "s"}, "i = 0 OR i = 3")
+    dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    dataset.optimize.compact_files()
+    dataset = pilum.dataset(tmp_path / "t")
+    query = MatchQuery("a", "s")
+    assert len(dataset.describe_indices()[0].segments) == 2
+    in_order = dataset.to_table(["i"])["i"].to_pylist()
+    for limit in range(1, 7):
+        found = dataset.to_table(["i", "_score"], full_text_query=query, limit=limit)
+        assert found["i"].to_pylist() == in_order[:limit]
