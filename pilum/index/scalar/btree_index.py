@@ -167,9 +167,8 @@ class BTreeIndex(Index):
         wanted = keys_of(values)
         order = stable_order(wanted)
         keys = keys_at(wanted, order)
-        first, stop = self._pages_of_keys(keys)
         places, references = [np.empty(0, np.int64)], [_NO_REFERENCES]
-        for low, high, page in self._pages_with(first, stop, joins=True):
+        for low, high, page in self._pages_of_many(keys):
             found, rows = page.pairs(keys[low:high])
             places.append(found + low)
             references.append(rows)
@@ -317,28 +316,41 @@ class BTreeIndex(Index):
             ]
         return parts[0] if len(parts) == 1 else np.concatenate([_NO_REFERENCES, *parts])
 
+    def _pages_of_many(self, keys: Any) -> Iterator[tuple[int, int, _Page]]:
+        """Yield pages, and which of very many ascending keys each may have.
+
+        If most pages may have a key, adjacent ones are joined.
+        """
+        lookup, pages = self._lookup, self._lookup.pages
+        lows = np.zeros(len(pages), np.int64)
+        lows[lookup.num_open :] = keys.searchsorted(lookup.mins, "left")
+        highs = keys.searchsorted(lookup.maxs, "right")
+        [places] = (lows < highs).nonzero()
+        if 2 * len(places) > len(pages) > _PAGES_AT_ONCE:
+            starts = np.arange(0, len(pages), _PAGES_AT_ONCE)
+            stops = np.minimum(starts + _PAGES_AT_ONCE, len(pages))
+            lows, highs = lows[starts], highs[stops - 1]
+            found: Iterator[_Page] = map(self._joined, starts.tolist())
+        else:
+            lows, highs, found = lows[places], highs[places], self._pages(pages[places])
+        yield from zip(lows.tolist(), highs.tolist(), found, strict=True)
+
     def _pages_with(
-        self, first: NDArray[np.int64], stop: NDArray[np.int64], *, joins: bool = False
+        self, first: NDArray[np.int64], stop: NDArray[np.int64]
     ) -> Iterator[tuple[int, int, _Page]]:
         """Yield pages, and which of some ascending keys each may have.
 
         Args:
             first: The first place of `pages` that may have each key.
             stop: The place after the last one.
-            joins: Whether to join adjacent pages, if most pages may have a key.
         """
         changes = np.bincount(first, minlength=len(self._lookup.pages) + 1)
         changes -= np.bincount(np.maximum(first, stop), minlength=len(changes))
         places = np.flatnonzero(changes.cumsum())
-        starts, stops, pages = places, places, self._pages(self._lookup.pages[places])
-        if joins and 2 * len(places) > len(self._lookup.pages) > _PAGES_AT_ONCE:
-            starts = np.arange(0, len(self._lookup.pages), _PAGES_AT_ONCE)
-            stops = np.minimum(starts + _PAGES_AT_ONCE, len(self._lookup.pages)) - 1
-            pages = map(self._joined, starts.tolist())
         yield from zip(
-            stop.searchsorted(starts, "right").tolist(),
-            first.searchsorted(stops, "right").tolist(),
-            pages,
+            stop.searchsorted(places, "right").tolist(),
+            first.searchsorted(places, "right").tolist(),
+            self._pages(self._lookup.pages[places]),
             strict=True,
         )
 

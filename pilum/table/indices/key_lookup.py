@@ -109,4 +109,6 @@ def _look_up(snapshot: Snapshot, opened: Sequence[OpenSegment], keys: pa.Array) 
         return None
     every, rows = np.concatenate(places), np.concatenate(addresses)
     is_there = are_present(snapshot, rows)
-    return KeyPairs(every[is_there], rows[is_there], covered)
+    if not is_there.all():
+        every, rows = every[is_there], rows[is_there]
+    return KeyPairs(every, rows, covered)

@@ -239,6 +239,8 @@ class OpenSegment:
             return None
         addresses, is_there = self.addresses(found[1])
         is_there = is_there & _is_covered(addresses, self.fragments)
+        if is_there.all():
+            return found[0], addresses
         return found[0][is_there], addresses[is_there]
 
     def answer(self, found: Answer) -> Answer:

@@ -107,6 +107,10 @@ impl<'a, T: Number> EvenKeys<'a, T> {
     /// None if the guess was wrong.
     pub fn first_not_less(&mut self, place: usize, wanted: T) -> Option<usize> {
         let guess = *self.guesses.get(place)?;
+        if self.is_first(guess, wanted) {
+            self.num_right += 1;
+            return Some(guess);
+        }
         let low = guess.saturating_sub(NEAR);
         let near = self.keys.get(low..self.keys.len().min(guess + NEAR))?;
         let found = low + near.partition_point(|key| *key < wanted);
@@ -123,6 +127,13 @@ impl<'a, T: Number> EvenKeys<'a, T> {
     /// Whether guesses were right often enough to go on.
     pub fn are_even(&self) -> bool {
         self.num_wrong <= FEW + self.num_right / 4
+    }
+
+    /// Whether a guess is the place itself, so that no other keys are loaded.
+    fn is_first(&self, guess: usize, wanted: T) -> bool {
+        let is_not_less = self.keys.get(guess).is_some_and(|key| *key >= wanted);
+        let last = guess.checked_sub(1).and_then(|last| self.keys.get(last));
+        is_not_less && last.is_none_or(|key| *key < wanted)
     }
 
     /// A guess that is nearer, and the number of places between both.
