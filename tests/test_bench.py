@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("rich", reason="the bench needs rich")
 
 import bench
-from bench import against
+from bench import against, integrations
 from bench.cli import main
 from bench.goals import slower, verdicts
 from bench.peers import LANCE_VERSIONS, PEERS
@@ -231,3 +231,19 @@ def test_the_nearest_vectors_of_groups_are_those_of_brute_force() -> None:
     for query, near in zip(vectors.queries, expected, strict=True):
         distances = ((vectors.rows[own] - query) ** 2).sum(axis=1)
         assert near.tolist() == own[np.argsort(distances)[:10]].tolist()
+
+
+@pytest.mark.reference
+def test_other_libraries_get_the_same_answers_from_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("lance", reason="the reference implementation is not installed")
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{integrations._BEGIN}\nold\n{integrations._END}\nafter\n")
+    monkeypatch.setattr(integrations, "_PAGE", page)
+    monkeypatch.setattr(integrations, "TASKS", {"acero": integrations.TASKS["acero"]})
+    assert integrations.main(["--rows", "1000", "--rounds", "1", "--write"]) == 0
+    written = page.read_text()
+    assert "| the sum of a column |" in written
+    assert "old" not in written
+    assert (written[:6], written[-6:]) == ("before", "after\n")
