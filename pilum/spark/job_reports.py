@@ -160,7 +160,7 @@ def named(spark: SparkSession, description: str, job: str) -> Iterator[None]:
         with local_properties(spark, {_DESCRIPTION: text}):
             yield
     finally:
-        for tag in tags:
+        for tag in set(tags).intersection(spark.getTags()):  # the user may have cleared them
             spark.removeTag(tag)
 
 
