@@ -212,10 +212,23 @@ class _Clauses:
         words, idf = self._words(query)
         needs_all = query.operator is FullTextOperator.AND
         ids = words.ids(partition)
+        made, postings = self._alternatives(words.groups, ids, idf, partition, needs_all=needs_all)
+        return made if made is None or query.boost == 1 else made.scaled(query.boost), postings
+
+    def _alternatives(
+        self,
+        words: Sequence[Sequence[int]],
+        ids: Sequence[int],
+        idf: Sequence[float],
+        partition: Partition,
+        *,
+        needs_all: bool,
+    ) -> tuple[Clause | None, Sequence[Posting]]:
+        """Return the clause of groups of words: any word of any group, or of each."""
         # The scores of alternatives are added in the order of their ids, as the reference does.
         groups = [
             sorted((word for word in group if ids[word] >= 0), key=ids.__getitem__)
-            for group in words.groups
+            for group in words
         ]
         groups = [group for group in groups if group or needs_all]
         if not groups or not all(groups):
@@ -226,8 +239,7 @@ class _Clauses:
         clauses = [
             _any([Clause.token(next(opened), idf[word]) for word in group]) for group in groups
         ]
-        made = Clause.all(clauses) if needs_all and len(clauses) > 1 else _any(clauses)
-        return made if query.boost == 1 else made.scaled(query.boost), postings
+        return Clause.all(clauses) if needs_all and len(clauses) > 1 else _any(clauses), postings
 
     def _phrase(
         self, query: PhraseQuery, partition: Partition
@@ -239,6 +251,8 @@ class _Clauses:
             )
         words, idf = self._words(query)
         ids = words.ids(partition)
+        if len(words.groups) == 1:  # such as n-grams
+            return self._alternatives(words.groups, ids, idf, partition, needs_all=False)
         if not ids or min(ids) < 0:
             return None, ()
         wanted = [ids[word] for word, _ in words.sequence]

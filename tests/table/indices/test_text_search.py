@@ -196,3 +196,16 @@ def test_equal_scores_at_the_limit(tmp_path: Path) -> None:
     for limit in range(1, 7):
         found = dataset.to_table(["i", "_score"], full_text_query=query, limit=limit)
         assert found["i"].to_pylist() == in_order[:limit]
+
+
+def test_phrases_of_ngrams(tmp_path: Path) -> None:
+    """N-grams have no order: any of them is enough, as in the reference, with its scores."""
+    texts = ["fox one two", "fox one", "abc fox", "one fox", "zzz", "abcd", None]
+    dataset = pilum.write_dataset({"s": texts, "i": list(range(7))}, tmp_path / "t")
+    dataset.create_scalar_index("s", "INVERTED", base_tokenizer="ngram", with_position=True)
+    reference = lance.dataset(tmp_path / "t")
+    for text in ("fox", "fox one", "abcd", "xyz"):
+        query = lance.query.PhraseQuery(text, "s")
+        expected = reference.to_table(["i", "_score"], full_text_query=query)
+        found = dataset.to_table(["i", "_score"], full_text_query=PhraseQuery(text, "s"))
+        assert found.sort_by("i").equals(expected.sort_by("i"))
