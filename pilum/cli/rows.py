@@ -88,7 +88,7 @@ def tail(
     table: Table,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of rows.")] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with the rows that new versions add.")
+        bool, typer.Option("--follow", "-f", help="Go on with what new versions add and delete.")
     ] = False,
     interval: Annotated[
         float, typer.Option("--interval", min=0.01, help="Seconds between looks for new versions.")
@@ -100,7 +100,10 @@ def tail(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Print the last rows, and with `--follow` the rows that new versions add or change."""
+    """Print the last rows, and with `--follow` those that new versions add, change or delete.
+
+    Deleted rows have a minus sign before them, and `"_change_type": "delete"` in JSON.
+    """
     dataset = opened(table, storage)
     seen = dataset.version
     _print_batches(last_rows(dataset, limit, columns), as_json)
@@ -172,13 +175,21 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
-def _print_batches(batches: Iterator[pa.RecordBatch], as_json: bool) -> None:
+def _print_batches(
+    batches: Iterator[pa.RecordBatch], as_json: bool, *, are_deleted: bool = False
+) -> None:
+    mark = "- " if are_deleted else ""
     for batch in batches:
         if as_json:
+            if are_deleted:
+                batch = batch.append_column("_change_type", pa.repeat("delete", len(batch)))
             sys.stdout.write(shown_json(json_lines(batch).decode()))
         else:
             for row in batch.to_pylist():
-                say("  ".join(f"{visible(name)}={_shortened(one)}" for name, one in row.items()))
+                say(
+                    mark
+                    + "  ".join(f"{visible(name)}={_shortened(one)}" for name, one in row.items())
+                )
     sys.stdout.flush()
 
 
@@ -194,3 +205,4 @@ def _print_new(new: NewVersion, as_json: bool) -> None:
             f"{counts.rows_changed:,} changed, {counts.rows_removed:,} removed"
         )
     _print_batches(new.rows, as_json)
+    _print_batches(new.deleted, as_json, are_deleted=True)

@@ -1,4 +1,4 @@
-"""The rows that new versions of a table add, for readers that follow it."""
+"""The rows that new versions of a table add and delete, for readers that follow it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.errors import InvalidInputError
 from pilum.inspection.history import VersionChange, changes_of
-from pilum.table.change_feed import added_step
+from pilum.table.change_feed import added_step, rows_of_delete
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+
+_BATCH_ROWS = 8192
 
 __all__ = ["NewVersion", "last_rows", "new_versions"]
 
@@ -24,10 +27,12 @@ class NewVersion:
     Attributes:
         change: What its commit changed.
         rows: The rows that it added, with their new values if it changed them.
+        deleted: The rows that it deleted.
     """
 
     change: VersionChange
     rows: Iterator[pa.RecordBatch]
+    deleted: Iterator[pa.RecordBatch]
 
 
 def last_rows(
@@ -58,13 +63,22 @@ def new_versions(
         return
     for change in changes_of(dataset, since=after):
         if not change.fault:
-            yield NewVersion(change, _added(dataset, change.version, columns))
+            snapshot = Snapshot.at(dataset.snapshot.store, change.version, dataset.snapshot.session)
+            yield NewVersion(
+                change, _added(dataset, snapshot, columns), _deleted(snapshot, columns)
+            )
+
+
+def _deleted(snapshot: Snapshot, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+    for before, addresses in rows_of_delete(snapshot):
+        for start in range(0, len(addresses), _BATCH_ROWS):
+            part = addresses[start : start + _BATCH_ROWS]
+            yield from take_addresses(before, part, columns).to_batches()
 
 
 def _added(
-    dataset: LanceDataset, version: int, columns: list[str] | None
+    dataset: LanceDataset, snapshot: Snapshot, columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    snapshot = Snapshot.at(dataset.snapshot.store, version, dataset.snapshot.session)
     opened = LanceDataset.pinned(dataset.uri, dataset.initial_storage_options, snapshot)
     pieces = added_step(snapshot).pieces
     if fragments := [LanceFragment(opened, piece.fragment.id) for piece in pieces]:

@@ -24,6 +24,7 @@ same transaction. Source: docs/spark.md, "Following a table".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -37,6 +38,7 @@ from pilum.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from pilum.format.rows import Addresses, addresses_in
 from pilum.storage.base import Store
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
@@ -72,6 +74,7 @@ __all__ = [
     "changed_step",
     "deleted_row_ids",
     "deleted_rows",
+    "rows_of_delete",
     "whole_step",
 ]
 
@@ -335,6 +338,26 @@ def _lost(snapshot: Snapshot) -> tuple[Piece, ...]:
 
 def _before(snapshot: Snapshot) -> Snapshot:
     return Snapshot.at(snapshot.store, snapshot.manifest.version - 1, snapshot.session)
+
+
+def rows_of_delete(snapshot: Snapshot) -> Iterator[tuple[Snapshot, Addresses]]:
+    """Yield the version before and addresses there of the rows that a version deleted.
+
+    Nothing is yielded if it was not made by a delete, which moves no rows, or if the version before
+    no longer exists.
+    """
+    committed = _committed(snapshot)
+    if committed is None or not isinstance(committed.operation, Delete):
+        return
+    now = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    with suppress(VersionNotFoundError):
+        before = _before(snapshot)
+        for piece in _lost(snapshot):
+            old, new = piece.fragment, now.get(piece.fragment.id)
+            gone = snapshot.deletions(new) if new else None
+            rows = np.arange(old.physical_rows) if gone is None else gone.offsets
+            known = before.deletions(old) or _NOTHING
+            yield before, addresses_in(old.id, rows[~known.contains(rows.astype(np.int64))])
 
 
 def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
