@@ -131,6 +131,8 @@ class LanceScanner:
         wanted, limit = self._scan, self._scan.options.limit
         if not wanted.order_by or limit is None or wanted.with_deleted:
             return self._selected(self._options)
+        if wanted.indices.only_covered:  # an index of a sort key would leave out rows, too
+            return self._selected(self._options)
         from pilum.table.read.top_rows import only_first, with_bound  # few scans are sorted
 
         num_rows = limit + wanted.options.offset

@@ -124,6 +124,16 @@ def test_some_fragments_and_row_ids(table: pilum.LanceDataset) -> None:
     assert taken["id"].to_pylist() == found["id"].to_pylist()
 
 
+def test_a_fast_search_leaves_out_no_rows_by_an_index_of_the_sort_key(tmp_path: Path) -> None:
+    rows = pa.table({"x": np.arange(ROWS, 2 * ROWS), "y": np.arange(ROWS)})
+    dataset = pilum.write_dataset(rows, tmp_path / "t")
+    dataset.create_scalar_index("x", "BTREE")
+    dataset.insert(pa.table({"x": np.arange(ROWS), "y": np.arange(ROWS)}))
+    for where in (None, "y >= 0"):
+        found = dataset.to_table(filter=where, order_by=["x"], limit=3, fast_search=True)
+        assert found["x"].to_pylist() == [0, 1, 2]
+
+
 def test_only_the_first_rows_of_other_columns_are_read(tmp_path: Path) -> None:
     rows = pa.table(
         {"x": np.random.default_rng(1).permutation(ROWS * 20), "blob": ["b" * 99] * (ROWS * 20)}
