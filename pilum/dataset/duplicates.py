@@ -94,7 +94,8 @@ def partition_sizes(
 def _batches(found: VectorSegments, most: float, limit: int) -> Iterator[pa.RecordBatch]:
     for segment, index in found.segments:
         assert isinstance(index, VectorIndex)
-        live = live_rows(segment, index.references)
+        # All rows are read, also those of fragments that other segments cover since.
+        live = live_rows(segment, index.references, has_others=True)
         mask = None if live is None else RowMask(live)
         for number in np.flatnonzero(index.partitions.lengths).tolist():
             rows = _read(segment, index, number, mask)

@@ -15,6 +15,7 @@ import pytest
 import pilum
 import pilum.file
 import pilum.fragment
+import pilum.vector
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
@@ -166,6 +167,55 @@ def test_values_that_are_newer_than_an_index(library: Any, kind: str, tmp_path: 
     compacted = same_at(dataset.uri)
     assert not any(one.metadata.overlays for one in compacted.get_fragments())
     assert [compacted.count_rows(f"i = {one}") for one in (1, 500, 2)] == [0, 1, 1]
+
+
+def require_found(dataset: pilum.LanceDataset) -> None:
+    """Compare what searches of texts and vectors find with what the values of the rows say."""
+    rows = dataset.to_table(columns=["i", "t", "v"]).to_pylist()
+    for where in (None, "i % 2 = 1"):
+        among = [row for row in rows if where is None or row["i"] % 2]
+        options: dict[str, Any] = {"filter": where, "prefilter": True, "columns": ["i"]}
+        for word in ("zebra", "text", "6", "25"):
+            found = dataset.to_table(full_text_query=word, limit=99, **options)
+            expected = [row["i"] for row in among if word in row["t"].split()]
+            assert sorted(found["i"].to_pylist()) == expected
+        for place in (6.1, 25.1, 890.0):
+            query = {"column": "v", "q": [place] * 4, "k": 3, "nprobes": 2}
+            found = dataset.to_table(nearest=query, **options)
+            distances = [(abs(row["v"][0] - place), row["i"]) for row in among]
+            assert found["i"].to_pylist() == [number for _, number in sorted(distances)[:3]]
+
+
+@pytest.mark.filterwarnings("ignore:the columns of this search")
+@pytest.mark.parametrize(("files", "is_overlay"), [(1, True), (2, True), (2, False)])
+def test_searches_leave_out_old_values(is_overlay: bool, files: int, tmp_path: Path) -> None:
+    """The index has rows of a fragment that it no longer covers, as their values changed."""
+    path = str(tmp_path / "t")
+    rows = table().set_column(3, "t", [[f"text {number}" for number in range(_ROWS)]])
+    dataset = pilum.write_dataset(rows, path, max_rows_per_file=_ROWS // files)
+    dataset.create_scalar_index("t", "INVERTED")
+    dataset.create_index("v", "IVF_FLAT", num_partitions=2)
+    dataset = pilum.dataset(path)
+    changed = pa.array([[910.0] * 4, [900.0] * 4], pa.list_(pa.float32(), 4))
+    if is_overlay:
+        add(pilum, dataset, pa.table({"t": ["zebra 1", "2"]}), [TEXT], [5, 6])
+        add(pilum, pilum.dataset(path), pa.table({"v": changed}), [VECTOR], [5, 6])
+    else:
+        values = pa.table({"i": [5, 6], "t": ["zebra 1", "2"], "v": changed})
+        metadata, fields = dataset.get_fragments()[0].update_columns(values, left_on="i")
+        update = pilum.LanceOperation.Update(
+            updated_fragments=[metadata], fields_modified=fields, update_mode="rewrite_columns"
+        )
+        pilum.LanceDataset.commit(path, update, read_version=dataset.version)
+    require_found(pilum.dataset(path))
+    pilum.dataset(path).optimize.optimize_indices(num_indices_to_merge=0)
+    require_found(pilum.dataset(path))
+    pairs = pilum.vector.find_duplicate_pairs(pilum.dataset(path), "v", 4.5).read_all()
+    # Adjacent rows are at a distance of 4, but not those that changed.
+    assert pairs.num_rows > _ROWS // 2
+    assert {5, 6}.isdisjoint(pairs["row_id_a"].to_pylist() + pairs["row_id_b"].to_pylist())
+    pilum.dataset(path).optimize.optimize_indices(num_indices_to_merge=2)
+    require_found(pilum.dataset(path))
 
 
 @LIBRARIES

@@ -61,7 +61,11 @@ def matching_addresses(
 
 
 def allowed_rows(
-    segment: OpenSegment, references: AllReferences, matching: Addresses | None
+    segment: OpenSegment,
+    references: AllReferences,
+    matching: Addresses | None,
+    *,
+    has_others: bool = False,
 ) -> RowSet | None:
     """Return the rows of a segment that may be returned, as it refers to them; None for all.
 
@@ -69,8 +73,9 @@ def allowed_rows(
         segment: The segment.
         references: Returns all rows that the index refers to.
         matching: Addresses of the rows to search, ascending; None for all.
+        has_others: As in `live_rows`.
     """
-    allowed = live_rows(segment, references)
+    allowed = live_rows(segment, references, has_others=has_others)
     if matching is None:
         return allowed
     if is_plain(segment):
@@ -87,24 +92,33 @@ def is_plain(segment: OpenSegment) -> bool:
     return segment.moved is None and not segment.has_ids
 
 
-def live_rows(segment: OpenSegment, references: AllReferences) -> RowSet | None:
+def live_rows(
+    segment: OpenSegment, references: AllReferences, *, has_others: bool = False
+) -> RowSet | None:
     """Return the rows of a segment that still exist, as it refers to them; None for all.
 
     The result is kept in the session.
+
+    Args:
+        segment: The segment.
+        references: Returns all rows that the index refers to.
+        has_others: Whether it is known to have old values of fragments that are no longer covered,
+            because files or overlays with other values were added to them.
     """
     cache = segment.snapshot.session.indices
-    key = live_rows, segment.version_key
+    key = live_rows, segment.version_key, has_others
     found: tuple[RowSet | None] | None = cache.get(key)
     if found is None:
-        rows = _live_rows(segment, references)
+        rows = _live_rows(segment, references, has_others)
         size_bytes = 64 if rows is None else rows.listed.nbytes + 64
         found = cache.put_if_absent(key, (rows,), size_bytes)
     return found[0]
 
 
-def _live_rows(segment: OpenSegment, references: AllReferences) -> RowSet | None:
+def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool) -> RowSet | None:
     deleted = _deleted(segment.snapshot, segment.fragments)
-    if is_plain(segment) and segment.fragments == segment.segment.entry.fragments:
+    is_whole = segment.fragments == segment.segment.entry.fragments and not has_others
+    if is_plain(segment) and is_whole:
         return RowSet(deleted, True) if len(deleted) else None
     known = np.unique(references())
     addresses, is_live = segment.addresses(known)

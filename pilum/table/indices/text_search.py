@@ -20,7 +20,7 @@ from pyroaring import BitMap
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
 from pilum.expressions.filter import BoundFilter, SqlFilter
 from pilum.expressions.lists import is_list
-from pilum.format.rows import Addresses, addresses_of_rows
+from pilum.format.rows import MAX_ROWS, Addresses, addresses_of_rows, fragment_ids_of
 from pilum.index.answers import RowSet
 from pilum.index.base import REFERENCE, VALUE
 from pilum.index.inverted.building import DocumentBatch, documents_of
@@ -324,7 +324,6 @@ class _Search:
         parts: list[SearchPart] = []
         for segment in segments:
             index = _text_index(segment)
-            _require_rows(segment, index)
             parts += index.parts(self._allowed(segment, index), _locator(segment))
         return parts
 
@@ -335,19 +334,25 @@ class _Search:
         """
         filter = self._filter
         if not isinstance(filter, SqlFilter) or not filter.is_lasting:
-            return allowed_rows(segment, lambda: index.references, self._matching)
+            return self._rows(segment, index)
         cache = self.snapshot.session.indices
         key = _Search, segment.version_key, id(filter), self.use, self.options.fragment_ids
         kept: tuple[SqlFilter, RowSet | None] | None = cache.get(key)
         is_known = kept is not None and kept[0] is filter
         if kept is not None and is_known and kept[1] is not None:
             return kept[1]
-        allowed = allowed_rows(segment, lambda: index.references, self._matching)
+        allowed = self._rows(segment, index)
         if is_known and allowed is not None:
             cache.put(key, (filter, allowed), _KEPT_BYTES + allowed.listed.nbytes)
         else:
             cache.put(key, (filter, None), _KEPT_BYTES)
         return allowed
+
+    def _rows(self, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
+        has_others = not _are_covered(segment, index)
+        return allowed_rows(
+            segment, lambda: index.references, self._matching, has_others=has_others
+        )
 
     @cached_property
     def _fragments(self) -> BitMap:
@@ -384,44 +389,52 @@ def _text_index(segment: OpenSegment) -> InvertedIndex:
     return index
 
 
-def _require_rows(segment: OpenSegment, index: InvertedIndex) -> None:
-    """Check that the documents of an index can be rows of the table.
+def _are_covered(segment: OpenSegment, index: InvertedIndex) -> bool:
+    """Return whether the documents of an index are rows of the covered fragments.
 
-    The session remembers this. Addresses in segments that lost fragments, or whose rows moved, are
-    looked up one by one anyway.
+    Others are in fragments that were covered, but have other values since. The session remembers
+    the answer. Addresses in segments that lost fragments, or whose rows moved, are looked up one by
+    one anyway.
 
     Raises:
-        CorruptFileError: If they cannot.
+        CorruptFileError: If documents cannot be rows of the table.
     """
-    cache, key = segment.snapshot.session.indices, (_require_rows, segment.version_key)
-    if cache.get(key):
-        return
+    cache, key = segment.snapshot.session.indices, (_are_covered, segment.version_key)
+    known: bool | None = cache.get(key)
+    if known is not None:
+        return known
+    num_elsewhere = 0
     for partition in index.partitions:
         references, _ = partition.in_order()
         if segment.has_ids:
             num_ids = segment.snapshot.manifest.next_row_id
             num_wrong = len(references) - int(references.searchsorted(np.uint64(num_ids)))
         else:
-            num_wrong = _num_elsewhere(segment, references)
+            num_others, num_wrong = _num_elsewhere(segment, references)
+            num_elsewhere += num_others
         if num_wrong:
             raise CorruptFileError(
                 f"documents that are no rows of the table: {num_wrong}", partition.path
             )
-    cache.put(key, True, 1)
+    cache.put(key, not num_elsewhere, 1)
+    return not num_elsewhere
 
 
-def _num_elsewhere(segment: OpenSegment, addresses: Addresses) -> int:
-    """Return how many sorted addresses are not those of rows of the covered fragments.
+def _num_elsewhere(segment: OpenSegment, addresses: Addresses) -> tuple[int, int]:
+    """Return how many sorted addresses are not in the covered fragments, and of no row ever.
 
-    It is 0 if some of these fragments are gone.
+    Both are 0 if some of these fragments are gone.
     """
     if not is_plain(segment) or segment.fragments != segment.segment.entry.fragments:
-        return 0
-    fragments, sizes = np.array(segment.fragments, np.int64), np.array(segment.segment.sizes)
-    starts = addresses_of_rows(fragments, np.zeros_like(sizes))
-    ends = addresses_of_rows(fragments, sizes)
-    found = addresses.searchsorted(ends) - addresses.searchsorted(starts)
-    return len(addresses) - int(found.sum())
+        return 0, 0
+    fragments = np.array(segment.fragments, np.int64)
+    sizes = np.array(segment.segment.sizes, np.int64)
+    starts = addresses.searchsorted(addresses_of_rows(fragments, np.zeros_like(sizes)))
+    ends = addresses.searchsorted(addresses_of_rows(fragments, sizes))
+    lasts = addresses.searchsorted(addresses_of_rows(fragments, np.full_like(sizes, MAX_ROWS)))
+    highest = segment.snapshot.manifest.highest_fragment_id
+    num_wrong = int((lasts - ends).sum()) + int((fragment_ids_of(addresses) > highest).sum())
+    return len(addresses) - int((ends - starts).sum()), num_wrong
 
 
 def _locator(segment: OpenSegment) -> Callable[[Addresses], Addresses] | None:

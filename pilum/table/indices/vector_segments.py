@@ -16,7 +16,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.rows import Addresses, first_address, fragment_ids_of, rows_of
+from pilum.format.rows import MAX_ROWS, Addresses, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import RowSet
 from pilum.index.base import Index
 from pilum.index.vector.ivf import IvfModel
@@ -24,7 +24,7 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Candidates, NearestQuery
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.live import allowed_rows
+from pilum.table.indices.live import allowed_rows, is_plain, live_rows
 from pilum.table.indices.multi_vectors import fused
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments
@@ -202,9 +202,12 @@ def _searched(
     """Return the nearest rows of a segment, for each query."""
     found = index.nearest_batch(vectors, query, allowed)
     segment.count_bytes()
-    if len(found) == 1 or segment.has_ids or segment.moved is not None:
+    if not is_plain(segment):
         return [Nearest(_ids(segment, one.references), one.distances) for one in found]
-    _require_rows(segment, np.concatenate([one.references for one in found]))
+    if not _are_covered(segment, np.concatenate([one.references for one in found])):
+        live = live_rows(segment, index.references, has_others=True)
+        both = live if allowed is None or live is None else allowed & live
+        found = index.nearest_batch(vectors, query, both)
     return [Nearest(one.references, one.distances) for one in found]
 
 
@@ -212,28 +215,38 @@ def _ids(segment: OpenSegment, references: Addresses) -> Addresses:
     """Return the ids of rows, given how a segment refers to them."""
     if segment.has_ids:
         return references
-    addresses = references if segment.moved is None else segment.moved(references)[0]
-    _require_rows(segment, addresses)
+    assert segment.moved is not None
+    addresses = segment.moved(references)[0]
+    if not _are_covered(segment, addresses):
+        raise _no_such_rows(segment)
     return addresses
 
 
-def _require_rows(segment: OpenSegment, addresses: Addresses) -> None:
-    """Raise CorruptFileError if an index names rows that do not exist."""
+def _are_covered(segment: OpenSegment, addresses: Addresses) -> bool:
+    """Return whether rows are in covered fragments.
+
+    Others are in fragments that were covered, but have other values since.
+
+    Raises:
+        CorruptFileError: If a covered fragment has no such row, or no fragment ever had the id.
+    """
     if not len(addresses):
-        return
+        return True
     sizes = segment.segment.sizes_by_fragment
     if len(sizes) == 1:
         [(number, size)] = sizes.items()
         first = first_address(number)
-        is_sound = first <= int(addresses.min()) and int(addresses.max()) < first + size
-    else:
-        numbers, rows = fragment_ids_of(addresses), rows_of(addresses)
-        is_sound = all(
-            row < sizes.get(number, 0)
-            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
-        )
-    if not is_sound:
-        raise CorruptFileError(
-            "the index names rows that do not exist",
-            f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
-        )
+        if first <= int(addresses.min()) and int(addresses.max()) < first + size:
+            return True
+    numbers, rows = fragment_ids_of(addresses).tolist(), rows_of(addresses).tolist()
+    beyond = [row >= sizes.get(number, MAX_ROWS) for number, row in zip(numbers, rows, strict=True)]
+    if any(beyond) or max(numbers) > segment.snapshot.manifest.highest_fragment_id:
+        raise _no_such_rows(segment)
+    return sizes.keys() >= set(numbers)
+
+
+def _no_such_rows(segment: OpenSegment) -> CorruptFileError:
+    return CorruptFileError(
+        "the index names rows that do not exist",
+        f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
+    )
