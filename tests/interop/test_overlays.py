@@ -305,3 +305,50 @@ def test_overlays_of_blobs_are_refused_by_name(tmp_path: Path) -> None:
     dataset = pilum.write_dataset(rows, tmp_path / "t", data_storage_version="2.1")
     with pytest.raises(UnsupportedFeatureError, match="an overlay of blobs"):
         add(pilum, dataset, pa.table({"b": pa.array([b"z"], pa.large_binary())}), [0], [1])
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_searches_use_new_values_and_no_old_ones(stable: bool, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).random((120, 8)).astype("f4")
+    rows = pa.table(
+        {
+            "n": range(120),
+            "t": [f"word{n % 7} row{n}" for n in range(120)],
+            "v": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 8),
+        }
+    )
+    dataset = pilum.write_dataset(
+        rows, tmp_path / "t", max_rows_per_file=60, enable_stable_row_ids=stable
+    )
+    dataset.create_scalar_index("t", "INVERTED")
+    dataset.create_index("v", "IVF_FLAT", num_partitions=2)
+    far = np.full(8, 5, "f4")
+    new = pa.FixedSizeListArray.from_arrays(np.tile(far, 2), 8)
+    dataset = add(pilum, pilum.dataset(dataset.uri), pa.table({"v": new}), [2], [10, 20])
+    dataset = add(pilum, dataset, pa.table({"t": ["zebra"]}), [1], [33])
+    for library in (pilum, lance):
+        found = library.dataset(dataset.uri)
+        nearest = {"column": "v", "q": far, "k": 2}
+        near = found.scanner(nearest=nearest, disable_scoring_autoprojection=True, columns=["n"])
+        assert sorted(near.to_table()["n"].to_pylist()) == [10, 20]
+        for word, expected in (("zebra", [33]), ("row33", []), ("row34", [34]), ("row70", [70])):
+            hits = found.scanner(
+                full_text_query=word, disable_scoring_autoprojection=True, columns=["n"]
+            )
+            assert hits.to_table()["n"].to_pylist() == expected
+
+
+def test_searches_after_new_files_for_a_column_of_one_fragment(tmp_path: Path) -> None:
+    rows = pa.table({"n": range(120), "t": [f"word{n % 7} row{n}" for n in range(120)]})
+    dataset = pilum.write_dataset(rows, tmp_path / "t", max_rows_per_file=60)
+    dataset.create_scalar_index("t", "INVERTED")
+    for place in (0, 1):
+        fragment = pilum.dataset(dataset.uri).get_fragments()[place]
+        key = 60 * place + 3
+        metadata, fields = fragment.update_columns(pa.table({"n": [key], "t": ["zebra"]}), "n")
+        update = pilum.LanceOperation.Update(
+            updated_fragments=[metadata], fields_modified=fields, update_mode="rewrite_columns"
+        )
+        dataset = pilum.LanceDataset.commit(dataset.uri, update, read_version=dataset.version)
+        found = dataset.to_table(full_text_query="zebra", columns=["n", "_score"])
+        assert sorted(found["n"].to_pylist()) == [3, 63][: place + 1]

@@ -19,10 +19,11 @@ from pilum.index.answers import RowSet
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.use import with_selection
+from pilum.table.model.fragments import Fragments
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["allowed_rows", "is_plain", "live_rows", "matching_addresses"]
+__all__ = ["allowed_rows", "has_only_covered", "is_plain", "live_rows", "matching_addresses"]
 
 AllReferences = Callable[[], Addresses]
 """Function that returns all rows that an index refers to; they may repeat."""
@@ -117,7 +118,7 @@ def live_rows(
 
 def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool) -> RowSet | None:
     deleted = _deleted(segment.snapshot, segment.fragments)
-    is_whole = segment.fragments == segment.segment.entry.fragments and not has_others
+    is_whole = has_only_covered(segment) and not has_others
     if is_plain(segment) and is_whole:
         return RowSet(deleted, True) if len(deleted) else None
     known = np.unique(references())
@@ -125,6 +126,26 @@ def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool
     is_live &= np.isin(fragment_ids_of(addresses), np.array(segment.fragments.to_array(), np.int64))
     is_live &= ~np.isin(addresses, deleted)
     return None if is_live.all() else RowSet(known[is_live])
+
+
+def has_only_covered(segment: OpenSegment) -> bool:
+    """Return whether a segment refers to no rows but those of existing fragments that it covers.
+
+    False if it covers fragments that are gone, or lost one whose values changed in place: one with
+    overlays or several files, or one before others that it covers, as new ones have higher ids.
+    """
+    covered = segment.fragments
+    if covered != segment.segment.entry.fragments:
+        return False
+    fragments = segment.snapshot.manifest.fragments
+    highest = covered.max() if covered else -1
+    others = [number for number in fragments.ids.tolist() if number not in covered]
+    return not any(number < highest or _has_changed(fragments, number) for number in others)
+
+
+def _has_changed(fragments: Fragments, number: int) -> bool:
+    found = fragments.find(number)
+    return found is not None and len(found.all_files) > 1
 
 
 def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
