@@ -62,9 +62,12 @@ pub struct EvenKeys<'a, T> {
 }
 
 impl<'a, T: Number> EvenKeys<'a, T> {
-    /// None if there are no keys; `num_wanted` places are going to be guessed.
+    /// None if there are no keys, or not in order; `num_wanted` places are going to be guessed.
     pub fn new(keys: &'a [T], num_wanted: usize) -> Option<Self> {
         let (&least, &most) = (keys.first()?, keys.last()?);
+        if least > most {
+            return None;
+        }
         let steps = u128::try_from(keys.len() - 1).ok()?;
         let density = (steps << u64::BITS) / u128::from(most.above(least).max(1));
         Some(Self {
@@ -140,6 +143,7 @@ impl<'a, T: Number> EvenKeys<'a, T> {
     fn nearer(&self, guess: usize, wanted: T) -> (usize, usize) {
         let wanted = wanted.clamp(self.least, self.most);
         let key = self.keys.get(guess).copied().unwrap_or(self.most);
+        let key = key.clamp(self.least, self.most); // also if it is not in order
         let steps = self.steps(key.max(wanted).above(key.min(wanted)));
         let next = if key < wanted {
             (guess + steps).min(self.keys.len() - 1)
@@ -210,6 +214,11 @@ mod tests {
             even.guess(&[100_000; BLOCK]);
             (0..BLOCK).all(|place| even.first_not_less(place, 100_000).is_none())
                 && !even.are_even()
+        }));
+        assert_eq!(agrees(&[7_u64, 3, 1], &[1, 3, 7]), 0);
+        assert!(EvenKeys::new(&[0, u64::MAX, 1], 1).is_some_and(|mut even| {
+            even.guess(&[0, 1, 2]);
+            even.are_even()
         }));
         let mut halves = vec![5_i64; 900];
         halves.extend(vec![9; 900]);
