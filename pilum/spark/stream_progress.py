@@ -32,7 +32,7 @@ class SourceProgress:
     Attributes:
         rows: Number of rows that the micro-batch read.
         version: The newest version that the query has begun to read; 0 if there is none.
-        newest_version: The newest version of the table at that time; None before Spark 4.2.
+        newest_version: The newest version of the table at that time; None if it is not reported.
     """
 
     rows: int

@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from spark.helpers import RELEASE, with_patience, write_table
+from spark.helpers import since, with_patience, write_table
 
 import pilum
 import pilum.spark
 from pilum.errors import InvalidInputError
 
 
+@since(4, 1)  # writing a stream
 def test_rows_and_versions_of_a_query(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     write_table(uri, pa.table({"id": [1, 2, 3]}))
     write_table(uri, pa.table({"id": [4, 5]}), "append")
@@ -33,8 +34,7 @@ def test_rows_and_versions_of_a_query(spark: SparkSession, uri: str, tmp_path: P
     found = pilum.spark.stream_progress(progress, sink=copy)
     assert (found.rows, found.written_rows, found.sink_version) == (5, 5, 1)
     assert (found.query_id, found.batch_id) == (str(query.id), 0)
-    newest = 2 if RELEASE >= (4, 2) else None
-    assert found.sources == (pilum.spark.SourceProgress(5, 2, newest),)
+    assert found.sources == (pilum.spark.SourceProgress(5, 2, 2),)
     assert pilum.spark.stream_progress(json.loads(progress.json)).sources == found.sources
 
     pilum.dataset(copy).delete("id = 1")
