@@ -133,6 +133,8 @@ def _in_own_memory(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def _with_copies(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if not batch.num_rows:  # its buffers may end before its offset
+        return batch
     most = batch.nbytes // _SMALL_SHARE
     is_small = [
         column.nbytes < most and not has_dictionaries(column.type) for column in batch.columns

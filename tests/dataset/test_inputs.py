@@ -202,6 +202,15 @@ def test_generators_of_frames_and_dicts(tmp_path: Path, make: Callable[[], Itera
     assert again.to_table().to_pylist() == expected
 
 
+def test_a_batch_without_rows_within_a_stream(tmp_path: Path) -> None:
+    words = pa.array(["a word", "another"] * 350).dictionary_encode()
+    rows = pa.record_batch({"x": [1.5, None] * 350, "d": words})
+    batches = [rows, rows.slice(500, 0), rows.slice(2, 2)]
+    reader = pa.RecordBatchReader.from_batches(rows.schema, batches)
+    written = pilum.write_dataset(reader, tmp_path / "t").to_table()
+    assert written.to_pylist() == [*rows.to_pylist(), *rows.slice(2, 2).to_pylist()]
+
+
 def test_many_dicts_of_a_generator(tmp_path: Path) -> None:
     rows = ({"n": row} for row in range(20_001))
     assert pilum.write_dataset(rows, tmp_path / "t").to_table()["n"].to_pylist() == [*range(20_001)]
