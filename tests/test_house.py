@@ -121,7 +121,12 @@ def test_what_sources_cite_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def prose() -> ModuleType:
-    spec: Any = importlib.util.spec_from_file_location("prose", ROOT / "scripts/prose.py")
+    return script("prose")
+
+
+def script(name: str) -> ModuleType:
+    """Imports a script, whose name need not be that of a module."""
+    spec: Any = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -199,3 +204,16 @@ def test_tables_are_opened_in_one_place() -> None:
         if "import open_store" in path.read_text() and path.parent.name != "storage"
     }
     assert found <= allowed
+
+
+def test_the_diagrams_are_those_of_the_code() -> None:
+    diagrams = script("draw-diagrams")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    floors = next(one["layers"] for one in contracts["contracts"] if one["containers"] == ["pilum"])
+    drawn = [name for _, names, _ in diagrams.LAYERS for name in names]
+    floor_of = {
+        name: place for place, floor in enumerate(floors) for name in re.findall(r"\w+", floor)
+    }
+    assert [floor_of[name] for name in drawn] == sorted(floor_of[name] for name in drawn)
+    for name, draw in diagrams.PICTURES.items():
+        assert (diagrams.IMAGES / name).read_text(encoding="utf-8") == draw()
