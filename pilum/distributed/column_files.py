@@ -100,8 +100,8 @@ class ColumnFile:
     def fits(self, fragment: Fragment) -> bool:
         """Return whether the file can be added to the current state of a fragment."""
         mine = self.fragment
-        same = (mine.id, mine.files, mine.physical_rows)
-        if same != (fragment.id, fragment.files, fragment.physical_rows):
+        same = (mine.id, mine.all_files, mine.physical_rows)
+        if same != (fragment.id, fragment.all_files, fragment.physical_rows):
             return False
         return mine.deletion_file in {None, fragment.deletion_file}
 

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 from distributed.helpers import Pickling, files
 
 import pilum
+from pilum import LanceOperation
 from pilum.distributed import Attempt, TableVersion, find_version, write_part
 from pilum.distributed.clustering import ClusterJob, Sorted, cluster, write_cluster_part
 from pilum.distributed.columns import ColumnValues, compute_columns
@@ -30,6 +32,8 @@ from pilum.distributed.row_changes import RowChange, delete, update
 from pilum.distributed.tasks import fragment_groups, require_count
 from pilum.distributed.upkeep import analyze, compact, verify
 from pilum.errors import FilterError, InvalidInputError, VersionNotFoundError
+from pilum.file import LanceFileWriter
+from pilum.fragment import DataFile
 
 
 @pytest.fixture
@@ -155,6 +159,50 @@ def test_columns_are_computed(table: str, engine: Pickling, size: int | None) ->
     assert found["twice"] == [n * 20 + (n < 3) for n in range(20)]
     assert found["n"] == [str(n * 10) for n in range(20)]
     assert used_files(table) <= set(files(table))
+
+
+@pytest.mark.parametrize("how", ["add", "update"])
+def test_columns_are_computed_again_after_an_overlay(
+    table: str, how: Literal["add", "update"]
+) -> None:
+    """The first tasks have read the values that the overlay replaces."""
+    dataset = pilum.dataset(table)
+    dataset.add_columns({"twice": "0"} if how == "update" else {"other": "0"})
+
+    class Interrupted(Pickling):
+        num_runs = 0
+
+        def run(self, items: Any, task: Any) -> Any:
+            found = super().run(items, task)
+            self.num_runs += 1
+            if self.num_runs == 1:
+                overlay(table, {"n": [7000]} if how == "add" else {"twice": [1]})
+            return found
+
+    engine = Interrupted()
+    compute_columns(engine, table, ColumnValues({"twice": "n * 2 + 0"}), how)
+    assert engine.num_runs == 2
+    found = pilum.dataset(table).to_table().to_pydict()
+    assert found["twice"] == [2 * n for n in found["n"]]
+
+
+def overlay(uri: str, values: dict[str, list[int]]) -> None:
+    """Replace a value of the first row."""
+    dataset = pilum.dataset(uri)
+    [(name, [value])] = values.items()
+    rows = pa.table({name: pa.array([value], dataset.schema.field(name).type)})
+    version = dataset.data_storage_version
+    with LanceFileWriter(f"{uri}/data/overlay.lance", rows.schema, version=version) as writer:
+        writer.write_batch(rows)
+    [fragment, *_] = dataset.get_fragments()
+    major, minor = map(int, version.split("."))
+    [number] = [one.id for one in dataset.snapshot.schema.fields if one.name == name]
+    file = DataFile("overlay.lance", [number], [0], major, minor)
+    group = LanceOperation.DataOverlayGroup(
+        fragment.fragment_id, [LanceOperation.DataOverlayFile(file, [0])]
+    )
+    change = LanceOperation.DataOverlay([group])
+    pilum.LanceDataset.commit(uri, change, read_version=dataset.version)
 
 
 def test_rows_are_rewritten_in_the_order_of_the_engine(table: str) -> None:

@@ -16,7 +16,12 @@ import pilum
 import pilum.file
 import pilum.fragment
 import pilum.vector
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from pilum.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -254,6 +259,39 @@ def test_new_values_for_all_rows_replace_overlays(tmp_path: Path) -> None:
     dataset.drop_columns(["s", "l", "t", "v"])
     assert dataset.get_fragments()[0].metadata.overlays == []
     assert same_columns(dataset)
+
+
+def test_a_replacement_ends_no_overlay_that_it_does_not_know(tmp_path: Path) -> None:
+    before = new(pilum, tmp_path / "t")
+    dataset = add(pilum, before, pa.table({"i": [500]}), [NUMBER], [9])
+    for name, fields in (("i", [NUMBER]), ("t", [TEXT])):
+        with pilum.file.LanceFileWriter(f"{dataset.uri}/data/{name}.lance") as writer:
+            writer.write_batch(table(100).select([name]))
+        file = pilum.fragment.DataFile(f"{name}.lance", fields, [0], 2, 2)
+        group = pilum.LanceOperation.DataReplacementGroup(0, file)
+        change = pilum.LanceOperation.DataReplacement([group])
+        if name == "i":
+            with pytest.raises(CommitConflictError, match="the values of fragment and field"):
+                pilum.LanceDataset.commit(dataset.uri, change, read_version=before.version)
+        else:
+            pilum.LanceDataset.commit(dataset.uri, change, read_version=before.version)
+    found = same_at(dataset.uri).to_table(columns=["i", "t"])
+    assert found["i"][9].as_py() == 500
+    assert found["t"].to_pylist() == table(100)["t"].to_pylist()
+
+
+@LIBRARIES
+def test_a_new_column_has_no_values_of_a_dropped_one(library: Any, tmp_path: Path) -> None:
+    dataset = new(library, tmp_path / "t")
+    dataset.add_columns({"z": "i + 100"})
+    values = pa.table({"i": [500], "z": pa.array([600], pa.int64())})
+    [field] = [one.id() for one in lance.dataset(dataset.uri).lance_schema.fields()[-1:]]
+    dataset = add(library, library.dataset(dataset.uri), values, [NUMBER, field], [9])
+    dataset.drop_columns(["z"])
+    library.dataset(dataset.uri).add_columns({"w": "i + 1000"})
+    found = same_at(dataset.uri).to_table(columns=["i", "w"]).to_pydict()
+    assert found["w"] == [number + 1000 for number in found["i"]]
+    assert found["i"][9] == 500
 
 
 def same_columns(dataset: pilum.LanceDataset) -> bool:

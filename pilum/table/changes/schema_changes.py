@@ -234,7 +234,7 @@ def first_free_id(manifest: Manifest) -> int:
     in_files = (
         number
         for fragment in manifest.fragments
-        for file in fragment.files
+        for file in fragment.all_files
         for number in file.fields
     )
     ever = -1 if manifest.max_allocated_field_id is None else manifest.max_allocated_field_id

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError, InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, resources
+from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import (
     Operation,
     require_known,
@@ -76,12 +76,14 @@ class DataOverlay(Operation):
     def footprint(self) -> Footprint:
         """Return a footprint that relies on the places of the rows of its fragments."""
         ids = [one.fragment_id for one in self.groups]
+        files = [(one.fragment_id, own.file) for one in self.groups for own in one.overlays]
+        cells = cells_of((number, file.fields) for number, file in files)
         return Footprint.of(
             relies_on=(
                 *(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
                 *resources(Kind.PLACES, ids),
             ),
-            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, *resources(Kind.OVERLAYS, ids)),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, *resources(Kind.OVERLAYS, ids), *cells),
         )
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
