@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
 from pyroaring import BitMap
@@ -256,9 +257,9 @@ class NearestPlan:
         own = id(filter), self.fragment_ids, self.use
         key = NearestPlan, snapshot.store.identity, version, uuids, own
         cache = snapshot.session.indices
-        found: tuple[SqlFilter, list[RowSet | None]] | None = cache.get(key)
-        if found is None or found[0] is not filter:  # the entry keeps the filter, and thus its id
-            found = filter, self._rows_allowed(self.index, filter)
+        found: tuple[ref[SqlFilter], list[RowSet | None]] | None = cache.get(key)
+        if found is None or found[0]() is not filter:  # another filter may have its id by now
+            found = ref(filter), self._rows_allowed(self.index, filter)
             num_rows = sum(rows.num_listed for rows in found[1] if rows is not None)
             cache.put(key, found, _ENTRY_BYTES + 8 * num_rows)
         return found[1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +56,7 @@ SCORE, ELEMENT = "_score", "_doc_index"
 
 _OWN = {SCORE: pa.field(SCORE, pa.float32()), ELEMENT: pa.field(ELEMENT, pa.list_(pa.uint32()))}
 _KEPT_BYTES = 512
-"""The approximate memory of a filter in a cache."""
+"""The approximate memory of an entry of a cache without the rows."""
 
 _PLAIN = {
     "base_tokenizer": "simple",
@@ -330,22 +331,23 @@ class _Search:
     def _allowed(self, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
         """Return the rows of a segment to search; None for all.
 
-        The session keeps those of a filter that is asked a second time.
+        The session keeps those of a filter that is asked a second time, but not the filter, which
+        may be a long list of values.
         """
         filter = self._filter
         if not isinstance(filter, SqlFilter) or not filter.is_lasting:
             return self._rows(segment, index)
         cache = self.snapshot.session.indices
         key = _Search, segment.version_key, id(filter), self.use, self.options.fragment_ids
-        kept: tuple[SqlFilter, RowSet | None] | None = cache.get(key)
-        is_known = kept is not None and kept[0] is filter
+        kept: tuple[ref[SqlFilter], RowSet | None] | None = cache.get(key)
+        is_known = kept is not None and kept[0]() is filter
         if kept is not None and is_known and kept[1] is not None:
             return kept[1]
         allowed = self._rows(segment, index)
         if is_known and allowed is not None:
-            cache.put(key, (filter, allowed), _KEPT_BYTES + allowed.listed.nbytes)
+            cache.put(key, (ref(filter), allowed), _KEPT_BYTES + allowed.listed.nbytes)
         else:
-            cache.put(key, (filter, None), _KEPT_BYTES)
+            cache.put(key, (ref(filter), None), _KEPT_BYTES)
         return allowed
 
     def _rows(self, segment: OpenSegment, index: InvertedIndex) -> RowSet | None:
