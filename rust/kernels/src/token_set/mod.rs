@@ -19,6 +19,8 @@ const HEADER: usize = 16;
 const FOOTER: usize = 20;
 /// How many times larger than the graph the tokens may be before they count as damage.
 const MAX_EXPANSION: usize = 4096;
+/// Bytes of tokens that any set may have: consecutive numbers take some hundred as a graph.
+const SMALL: usize = 1 << 28;
 
 /// Tokens as text, with their numbers.
 #[derive(Debug, PartialEq, Eq)]
@@ -141,7 +143,7 @@ impl TokenSet {
     /// All tokens, in the order of their bytes.
     pub fn list(&self) -> Result<Listed> {
         let mut listed = Listed::default();
-        let most = self.data.len().saturating_mul(MAX_EXPANSION);
+        let most = self.data.len().saturating_mul(MAX_EXPANSION).max(SMALL);
         let mut path = Vec::new();
         // Nodes to visit: the length of the path to them, the last byte, and the sum of outputs.
         let mut open = vec![(0, None, self.root, 0)];
@@ -222,6 +224,17 @@ mod tests {
         assert_eq!(listed.numbers, [2, 0, 1]);
         let back = TokenSet::read(set.bytes().to_vec()).unwrap();
         assert_eq!(back.list().unwrap(), listed);
+    }
+
+    #[test]
+    fn consecutive_numbers_take_few_bytes() {
+        let tokens: Vec<String> = (0..300_000).map(|number| format!("{number:06}")).collect();
+        let offsets: Vec<i64> = (0..=300_000).map(|row| row * 6).collect();
+        let numbers: Vec<u32> = (0..300_000).collect();
+        let data = tokens.concat();
+        let set = TokenSet::of(OffsetsIn::Large(&offsets), data.as_bytes(), &numbers).unwrap();
+        assert!(set.bytes().len() < 1000);
+        assert_eq!(set.list().unwrap().data, data.as_bytes());
     }
 
     #[test]
