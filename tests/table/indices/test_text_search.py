@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from python_calls import num_calls
 
 import pilum
 from pilum.errors import InvalidInputError
+from pilum.expressions.filter import SqlFilter
 from pilum.query import DocumentGranularity, MatchQuery, PhraseQuery
 
 
@@ -209,3 +211,41 @@ def test_phrases_of_ngrams(tmp_path: Path) -> None:
         expected = reference.to_table(["i", "_score"], full_text_query=query)
         found = dataset.to_table(["i", "_score"], full_text_query=PhraseQuery(text, "s"))
         assert found.sort_by("i").equals(expected.sort_by("i"))
+
+
+def test_long_filters_are_not_kept(tmp_path: Path) -> None:
+    """A session that keeps rows of a filter does not keep its values, which may be many."""
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(600), pa.float32()), 2)
+    rows = pa.table({"s": ["oak"] * 300, "i": range(300), "v": vectors})
+    session = pilum.Session()
+    dataset = pilum.write_dataset(rows, tmp_path / "t")
+    dataset.create_scalar_index("s", "INVERTED")
+    dataset.create_index("v", "IVF_FLAT", num_partitions=1)
+
+    def filters() -> set[int]:
+        gc.collect()
+        return {id(one) for one in gc.get_objects() if isinstance(one, SqlFilter)}
+
+    before = filters()
+    opened = pilum.dataset(tmp_path / "t", session=session)
+    for first in range(3):
+        asked: dict[str, Any] = {"filter": f"i IN ({', '.join(map(str, range(first, 5000)))})"}
+        asked["prefilter"] = True
+        texts = opened.to_table(full_text_query=MatchQuery("oak", "s"), limit=1, **asked)
+        nearest = {"column": "v", "q": [0.0, 0.0], "k": 1}
+        assert texts.num_rows == opened.to_table(nearest=nearest, **asked).num_rows == 1
+    del opened
+    assert filters() <= before
+
+
+def test_consecutive_numbers(tmp_path: Path) -> None:
+    """They take few bytes as tokens, which was taken for damage; optimising lists them, too."""
+    texts = [" ".join(map(str, range(first, first + 200_000))) for first in (0, 200_000)]
+    dataset = pilum.write_dataset({"s": texts[:1]}, tmp_path / "t")
+    dataset.create_scalar_index("s", "INVERTED", with_position=False, memory_limit=1)
+    dataset.insert(pa.table({"s": texts[1:]}))
+    dataset.optimize.optimize_indices()
+    reference = lance.dataset(tmp_path / "t")
+    for text in ("7", "199999 200000", "400000"):
+        expected = reference.to_table(["_rowid", "_score"], full_text_query=text)
+        assert dataset.to_table(["_rowid", "_score"], full_text_query=text).equals(expected)
