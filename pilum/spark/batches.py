@@ -158,6 +158,8 @@ def _width(column: Column, kind: st.DataType) -> _Width | None:
     if isinstance(kind, st.StringType | st.BinaryType | st.CharType | st.VarcharType):
         return _Width(4, (_or_zero(sf.octet_length(column)),))
     if isinstance(kind, st.StructType):
+        if len({one.name.lower() for one in kind.fields}) < len(kind.fields):
+            return None  # a name alone does not select one of these
         members = [_width(column.getField(one.name), one.dataType) for one in kind.fields]
         known = [one for one in members if one is not None]
         if len(known) < len(members):

@@ -69,7 +69,9 @@ def test_narrow_rows_fill_batches(spark: SparkSession) -> None:
     assert spark.sparkContext.getLocalProperty(MAX_BYTES) is None
 
 
-@pytest.mark.parametrize("column", ["map('a', id)", "array('a', 'b')"])
+@pytest.mark.parametrize(
+    "column", ["map('a', id)", "array('a', 'b')", "named_struct('a', 'x', 'A', 'y')"]
+)
 def test_spark_checks_rows_whose_width_is_not_known(spark: SparkSession, column: str) -> None:
     assert not any(one[4] for one in found(spark.range(0, 10, 1, 1).selectExpr("id", column)))
 
@@ -115,3 +117,10 @@ def test_written_rows_are_those_of_the_frame(
     rows = pilum.dataset(uri).to_table().sort_by("id").to_pylist()
     wanted = [one.asDict(recursive=True) for one in frame.orderBy("id").collect()]
     assert rows == wanted
+
+
+def test_members_that_differ_in_case_alone_are_written(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 3, 1, 1).selectExpr("named_struct('a', cast(id AS string), 'A', 'x') s")
+    pilum.spark.write(frame, uri, mode="create")
+    rows = pilum.dataset(uri).to_table()["s"].to_pylist()
+    assert rows == [{"a": str(number), "A": "x"} for number in range(3)]
