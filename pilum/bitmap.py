@@ -169,6 +169,8 @@ class Bitmap(MutableSet[int]):
 def _set_of(values: Iterable[int] | pa.Array | pa.ChunkedArray) -> Any:
     if isinstance(values, Bitmap):
         return values._set
+    if isinstance(values, BitMap):
+        return BitMap(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         found = np.asarray(values)
     else:

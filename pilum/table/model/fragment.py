@@ -199,11 +199,14 @@ class OverlayFile:
             raise InvalidInputError(f"not an overlay: {data!r:.200} ({error!r})") from error
         return cls(file, OverlayRows.of(offsets, len(file.fields)), version)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a plain dictionary, with the names that Lance tools exchange."""
+    def to_json(self, num_rows: int) -> dict[str, Any]:
+        """Return a plain dictionary, with the names that Lance tools exchange.
+
+        CorruptFileError is raised if it has rows that a fragment of `num_rows` rows has not.
+        """
         return {
             "data_file": self.file.to_json(),
-            "offsets": self.rows.listed,
+            "offsets": self.rows.listed(num_rows),
             "committed_version": self.committed_version or None,
         }
 
@@ -445,7 +448,7 @@ class Fragment:
         return {
             "id": self.id,
             "files": [file.to_json() for file in self.files],
-            "overlays": [overlay.to_json() for overlay in self.overlays],
+            "overlays": [overlay.to_json(self.physical_rows) for overlay in self.overlays],
             "physical_rows": self.physical_rows,
             "deletion_file": self.deletion_file and self.deletion_file.to_json(),
             ROW_IDS.json_name: ROW_IDS.to_json(self.row_ids),

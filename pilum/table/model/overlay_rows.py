@@ -71,14 +71,14 @@ class OverlayRows:
             message.field_coverage.bitmaps.extend(self.bitmaps)
 
     @property
-    def of_fields(self) -> list[list[int]]:
-        """The rows of each field, or once those of all; ascending."""
-        return [list(_bitmap(one)) for one in self.bitmaps]
+    def of_fields(self) -> list[BitMap]:
+        """The rows of each field, or once those of all; very many need little memory."""
+        return [_bitmap(one) for one in self.bitmaps]
 
-    @property
-    def listed(self) -> list[int] | list[list[int]]:
-        """The rows of all fields, or those of each, as `of` takes them."""
-        return self.of_fields[0] if self.are_shared else self.of_fields
+    def listed(self, num_rows: int) -> list[int] | list[list[int]]:
+        """Return the rows of all fields, or those of each, as `of` takes them; as `of_field`."""
+        found: list[list[int]] = [_expanded(one, num_rows).tolist() for one in self.bitmaps]
+        return found[0] if self.are_shared else found
 
     def of_field(self, place: int, num_rows: int) -> NDArray[np.uint32]:
         """Return the rows of the field at a place, ascending, in a fragment of `num_rows`.

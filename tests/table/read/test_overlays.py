@@ -10,6 +10,8 @@ from pyroaring import BitMap
 
 import pilum
 import pilum.file
+from pilum.bitmap import Bitmap
+from pilum.dataset.metadata import FragmentMetadata
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
@@ -78,6 +80,21 @@ def test_damaged_rows(dataset: pilum.LanceDataset, rows: bytes, text: str) -> No
     with pytest.raises(CorruptFileError, match=text) as caught:
         read(dataset, overlay(shared(rows)))
     assert "values.lance" in str(caught.value)
+
+
+def test_rows_that_do_not_exist_are_not_listed(dataset: pilum.LanceDataset) -> None:
+    rows = BitMap()
+    rows.add_range(0, 1 << 32)
+    rows.run_optimize()
+    data = rows.serialize()
+    assert len(data) < 1 << 20
+    fragment = dataset.snapshot.manifest.fragments[0]
+    damaged = replace(fragment, overlays=(overlay(shared(data)),))
+    [found] = FragmentMetadata.from_table(damaged).overlays
+    assert isinstance(found.offsets, Bitmap)
+    assert len(found.offsets) == 1 << 32
+    with pytest.raises(CorruptFileError, match="row 4294967295 of 5"):
+        damaged.to_json()
 
 
 def test_columns_of_other_lengths(dataset: pilum.LanceDataset) -> None:
