@@ -169,7 +169,7 @@ def test_a_table_of_another_version(path: Path) -> None:
         pilum.write_dataset(TABLE, path, mode="append")
 
 
-@pytest.mark.parametrize("bit", [6, 9, 13, 20, 40, 63])
+@pytest.mark.parametrize("bit", [9, 13, 20, 40, 63])
 @pytest.mark.checklist("S2.2")
 def test_an_unknown_feature_of_readers(path: Path, bit: int) -> None:
     def change(message: table_pb2.Manifest) -> None:
