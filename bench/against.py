@@ -30,6 +30,8 @@ from bench.sections import put_section
 __all__ = ["Row", "main"]
 
 _ROOT = Path(__file__).parents[1]
+_FILE_VERSION = "2.1"
+"""Of all rows of the history, so that they stay comparable."""
 _QUESTIONS = ("scan", "take 1", "take 100", "take 1000", "write")
 _CHILD = """
 import sys
@@ -194,7 +196,7 @@ class _Worker:
 
         if folder := self._new_folder(shape):
             made = SHAPES[shape]
-            self._subject = prepare(Pilum(), made, made.table(rows), folder)
+            self._subject = prepare(Pilum(_FILE_VERSION), made, made.table(rows), folder)
         asked = QUESTIONS[question]
         if not number and not asked.check(self._subject):
             raise ValueError("wrong values")
@@ -236,8 +238,8 @@ def _section(checkout: Path, rows: Sequence[Row]) -> str:
         "## History",
         "",
         f"Commit {after} beside commit {before}: two processes that take turns",
-        "(`python -m bench.against`), file version 2.1. ÷ is the median, over all rounds, of the",
-        "earlier time divided by the later one: above 1, pilum became faster.",
+        f"(`python -m bench.against`), file version {_FILE_VERSION}. ÷ is the median, over all",
+        "rounds, of the earlier time divided by the later one: above 1, pilum became faster.",
         "",
         f"| task | {before} | {after} | ÷ |",
         "| --- | --: | --: | --: |",

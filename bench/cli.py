@@ -28,6 +28,7 @@ from bench.tables import table_of as table_of_operations
 __all__ = ["main"]
 
 _ROWS = 1_000_000
+_SECONDS = 3.0
 _SPARK_ROWS = 10_000_000
 
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for version in versions
     }
     peers = turns[versions[0]]
-    settings = Settings(options.rows or _ROWS, options.repeat)
+    settings = Settings(options.rows or _ROWS, options.repeat, options.seconds)
     if options.smoke:
         settings = Settings(rows=2000, repeat=1, seconds=0.0)
     cells: list[Cell] = []
@@ -142,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rows", type=int, help=f"default: {_ROWS}, with --spark {_SPARK_ROWS}")
     parser.add_argument("--repeat", type=int, default=5, help="rounds; default: %(default)s")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        help="after them a case gets no further round, but three at least; default: %(default)s",
+    )
     parser.add_argument(
         "--file-versions",
         default=",".join(LANCE_VERSIONS),

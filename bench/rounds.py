@@ -35,7 +35,7 @@ class Settings:
 
     rows: int
     repeat: int
-    seconds: float = 3.0
+    seconds: float
 
 
 @dataclass(slots=True)

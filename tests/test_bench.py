@@ -192,7 +192,7 @@ def test_a_library_that_cannot_is_named_and_the_others_go_on() -> None:
 
 
 def _ask(*peers: Any) -> list[Cell]:
-    settings = Settings(rows=100, repeat=1)
+    settings = Settings(rows=100, repeat=1, seconds=0.0)
     return list(run([SHAPES["float64"]], [QUESTIONS["scan"]], list(peers), settings))
 
 

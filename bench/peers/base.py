@@ -20,8 +20,8 @@ from bench.predicates import Predicate
 
 __all__ = ["LANCE_VERSIONS", "Peer"]
 
-LANCE_VERSIONS = ("2.1", "2.2", "2.0", "0.1")
-"""Versions of the Lance file format; the first is the one that all libraries are held against."""
+LANCE_VERSIONS = ("2.2", "2.1", "2.0", "0.1")
+"""Versions of the Lance file format; the first, that of new tables, is in all comparisons."""
 
 
 class Peer(ABC):
