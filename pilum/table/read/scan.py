@@ -61,9 +61,9 @@ _FIRST_WINDOW_BATCHES = 4
 _MOST_AHEAD = 31
 """Maximum number of fragments of a remote store that are opened ahead."""
 _NO_LIMIT = 2**63 - 1
-_LARGE_ROWS = 8 * 1024
+_LARGE_ROWS, _LARGE_REMOTE_ROWS = 1024, 8 * 1024
 """Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
-be read together."""
+be read together, which saves more requests to a remote store."""
 _FEW_TESTED = 16
 """Of up to so many rows that indices found, all columns are read before the filter is tested."""
 
@@ -249,7 +249,8 @@ def _narrowed(
 
 def _form(window: Window) -> tuple[bool, bool]:
     """Return whether all rows are sure to match, and whether the window is large."""
-    return window.is_sure, window.rows.num_rows >= _LARGE_ROWS
+    large = _LARGE_REMOTE_ROWS if window.source.store.is_remote else _LARGE_ROWS
+    return window.is_sure, window.rows.num_rows >= large
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
