@@ -1,4 +1,4 @@
-"""Queries of full text, searches of vectors as filters of them, and the fusion of results."""
+"""Queries of full text and near duplicates, searches of vectors as filters, fusion of results."""
 
 from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.index.fusion import reciprocal_rank_fusion
@@ -15,6 +15,7 @@ from pilum.index.inverted.queries import (
     Occur,
     PhraseQuery,
 )
+from pilum.index.minhash.queries import MinHashQuery
 
 __all__ = [
     "BooleanQuery",
@@ -25,6 +26,7 @@ __all__ = [
     "FullTextQuery",
     "FullTextQueryType",
     "MatchQuery",
+    "MinHashQuery",
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",

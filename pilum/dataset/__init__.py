@@ -34,6 +34,7 @@ from pilum.dataset.vector_reader import VectorIndexReader
 from pilum.dataset.versions import Version, VersionRef, td_to_micros
 from pilum.dataset.writing import BulkCommitResult
 from pilum.index.inverted.queries import DocumentGranularity, FullTextQuery
+from pilum.index.minhash.queries import MinHashQuery
 from pilum.schema import LanceSchema
 from pilum.storage.base import IOStats
 from pilum.table.read.session import Session
@@ -81,6 +82,7 @@ __all__ = [
     "LanceStats",
     "MergeInsertBuilder",
     "MergeResult",
+    "MinHashQuery",
     "ScanStatistics",
     "ScannerBuilder",
     "Session",

@@ -89,8 +89,9 @@ class Reading(DatasetBase):
             nearest: A search of the nearest vectors: a dict of "column", "q" (a query, or a batch
                 of them) and "k" (10 by default), and of "metric", "nprobes", "minimum_nprobes",
                 "maximum_nprobes", "search_effort", "ef", "refine_factor", "use_index",
-                "distance_range", "query_parallelism" and "approx_mode". The rows are returned
-                with `_distance`, nearest first; of a batch, also with `query_index`.
+                "distance_range", "query_parallelism" and "approx_mode"; or of near duplicates of a
+                text: a `pilum.query.MinHashQuery`. The rows are returned with `_distance`, nearest
+                first; of a batch, also with `query_index`.
             full_text_query: Text, a query of `pilum.query`, or a dict of "query" and "columns";
                 the rows are returned with `_score`, best first.
             row_addr_allowlist: Is rejected.

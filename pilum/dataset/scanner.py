@@ -28,6 +28,7 @@ from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
+from pilum.index.minhash.queries import MinHashQuery
 from pilum.table.indices.index_use import ANY_INDEX, ANY_INDEX_TO_COUNT
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragment import Fragment
@@ -425,8 +426,8 @@ class ScannerBuilder:
         """Set the full-text query: text, or one of `pilum.query`; text may name its columns."""
         return self._set("full_text_query", (query, columns))
 
-    def minhash_search(self, query: Any) -> Self:
-        """Request a MinHash search, which `to_scanner` rejects."""
+    def minhash_search(self, query: MinHashQuery) -> Self:
+        """Set the search of the rows whose texts are nearly the same as a text."""
         return self._set("nearest", query)
 
     def fast_search(self, flag: bool) -> Self:

@@ -2,6 +2,8 @@
 
     full_text_query ──▶ `_score`           nearest ──▶ `_distance`, and `query_index` of a batch
 
+`nearest` is a dict for vectors, and a `MinHashQuery` for near duplicates of a text.
+
 The column by which rows are ordered comes after the requested columns, unless it is among them.
 """
 
@@ -18,6 +20,7 @@ from pilum.dataset.projection import Columns, Projection, project
 from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.index.inverted.queries import FullTextQuery
+from pilum.index.minhash.queries import MinHashQuery
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.searches import Search
 from pilum.table.read.snapshot import Snapshot
@@ -51,6 +54,11 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any], use: IndexUse) -> Se
         )
     is_prefilter = bool(given.get("prefilter", False))
     among = _among(snapshot, given["search_filter"], name) if "search_filter" in given else None
+    if isinstance(given[name], MinHashQuery):
+        from pilum.dataset.near_duplicates import near_duplicate_search
+
+        copies = near_duplicate_search(snapshot, given[name], is_prefilter=is_prefilter)
+        return copies if among is None else replace(copies, among=among)
     if name == "nearest":
         from pilum.dataset.nearest import vector_search  # a process may search texts only
 

@@ -85,7 +85,7 @@ class RowSet:
         return not self.is_complement and self.num_listed == 0
 
     def contains(self, references: Addresses) -> NDArray[np.bool_]:
-        """Return for each reference whether the set contains it; they must be sorted."""
+        """Return for each reference whether the set contains it; they may be in any order."""
         return np.asarray(_is_among(references, self.listed) ^ self.is_complement)
 
     def within(self, references: Addresses) -> Addresses:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
 from pilum.index.inverted.inverted import INVERTED
+from pilum.index.minhash.minhash_lsh import MINHASH_LSH
 from pilum.index.scalar.bitmap import BITMAP
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
@@ -31,12 +32,13 @@ _TYPES: tuple[IndexType[Any], ...] = (
     BLOOM_FILTER,
     NGRAM,
     INVERTED,
+    MINHASH_LSH,
     *VECTOR_TYPES,
 )
 
 _OTHER_NAMES = {"FTS": "INVERTED"}
 
-_REFUSED = frozenset({"RTREE", "MINHASHLSH"})
+_REFUSED = frozenset({"RTREE"})
 """Types of the reference whose segments are kept in tables, but neither made nor read."""
 
 

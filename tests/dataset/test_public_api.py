@@ -84,7 +84,6 @@ MISSING_MODULES = {
 }
 # Names of modules that are there: (module, name) -> why not.
 MISSING_IN_MODULES = {
-    ("dataset", "MinHashQuery"),
     ("dataset", "model_to_dict"),  # of dependencies
     ("dataset", "normalize_transform"),  # of its functions for new columns
     ("dataset", "serialize_row_addrs"),
@@ -98,7 +97,6 @@ MISSING_IN_MODULES = {
     ("indices.builder", "RESIDUAL_COLUMN"),  # residuals are never stored here
     *(("indices.ivf", name) for name in ("LanceFileReader", "LanceFileWriter")),
     *(("indices.pq", name) for name in ("LanceFileReader", "LanceFileWriter")),
-    ("query", "MinHashQuery"),
     ("types", "model_to_dict"),
     ("udf", "normalize_transform"),
     ("util", "HNSW"),  # a graph without an index

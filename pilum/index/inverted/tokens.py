@@ -40,6 +40,7 @@ __all__ = [
     "NumberedTokens",
     "TokenBuilder",
     "TokenSet",
+    "text_arguments",
 ]
 
 FST_COLUMNS = pa.schema(
@@ -155,6 +156,11 @@ class Analyzer:
     def builder(self) -> TokenBuilder:
         """Return an empty set of tokens, to be filled with those of documents."""
         return TokenBuilder(self._kernel(self._parameters.lance_tokenizer), self._segmenter)
+
+    def min_hasher(self, num_hashes: int, num_bands: int, shingle_size: int) -> kernels.MinHasher:
+        """Return a kernel that makes signatures of the tokens of texts."""
+        kernel = self._kernel(self._parameters.lance_tokenizer)
+        return kernels.MinHasher(kernel, num_hashes, num_bands, shingle_size)
 
     def _tokens(self, kernel: kernels.TextAnalyzer, documents: pa.Array) -> DocumentTokens:
         found = _analyzed(kernel.tokens, documents, self._segmenter)
@@ -362,7 +368,7 @@ def _analyzed(
 ) -> tuple[tuple[Any, ...], NDArray[np.uint32], NDArray[np.int64]]:
     """Run a kernel; return the tokens, their positions, and their number at each document's end."""
     cut = None if segmenter is None else pieces(segmenter, documents)
-    texts, lists = _arguments(documents if cut is None else cut.words)
+    texts, lists = text_arguments(documents if cut is None else cut.words)
     try:
         *tokens, positions, ends = run(texts, lists)
     except ValueError as error:
@@ -374,13 +380,13 @@ def _analyzed(
     return tuple(tokens), positions, ends
 
 
-def _arguments(documents: pa.Array) -> tuple[_Texts, _Lists | None]:
+def text_arguments(documents: pa.Array) -> tuple[_Texts, _Lists | None]:
     """Return texts and lists as the kernels take them."""
     if isinstance(documents, pa.ExtensionArray):
-        return _arguments(documents.storage)
+        return text_arguments(documents.storage)
     kind = documents.type
     if pt.is_list(kind) or pt.is_large_list(kind):
-        texts, inner = _arguments(documents.values)
+        texts, inner = text_arguments(documents.values)
         if inner is not None:
             raise _unsupported(kind)
         return texts, (documents.offsets.to_numpy(), _validity(documents))

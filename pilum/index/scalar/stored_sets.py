@@ -1,11 +1,4 @@
-"""A column of sets of rows: single sets are read on demand, and later the whole column.
-
-    search for a set     read 1     read 2     …     read n     the whole column, which is kept
-
-A read of one set costs about as much as that of `_READ_BYTES` in order. When the reads of single
-sets have cost as much as the whole column would have, it is read and kept. So they cost at most
-twice as much as the better of the two, whatever is searched for.
-"""
+"""A column of sets of rows: single sets are read on demand, and later the whole column."""
 
 from __future__ import annotations
 
@@ -16,12 +9,9 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.index.files import IndexFile
+from pilum.index.scalar.read_costs import ReadCosts
 
 __all__ = ["StoredSets"]
-
-_READ_BYTES = 128 << 10
-_MOST_BYTES = 128 << 20
-"""A larger file is not read as a whole, unless it is asked for."""
 
 
 class StoredSets:
@@ -36,7 +26,7 @@ class StoredSets:
         self._file = file
         self._name = name
         self._whole: pa.Array | None = None
-        self._spent_bytes = 0
+        self._costs = ReadCosts(file)
 
     @property
     def nbytes(self) -> int:
@@ -61,8 +51,7 @@ class StoredSets:
         whole = self._whole
         if whole is None:
             rows = RowRanges.of_rows(places)
-            self._spent_bytes += len(rows.bounds) * _READ_BYTES
-            if self._file.size_bytes > min(self._spent_bytes, _MOST_BYTES):
+            if not self._costs.reads_whole(rows):
                 return self._read(rows)
             whole = self.load()
         if len(places) == 1:

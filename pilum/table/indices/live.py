@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.expressions.filter import BoundFilter
@@ -23,7 +24,14 @@ from pilum.table.model.fragments import Fragments
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["allowed_rows", "has_only_covered", "is_plain", "live_rows", "matching_addresses"]
+__all__ = [
+    "allowed_rows",
+    "has_only_covered",
+    "is_plain",
+    "live_addresses",
+    "live_rows",
+    "matching_addresses",
+]
 
 AllReferences = Callable[[], Addresses]
 """Function that returns all rows that an index refers to; they may repeat."""
@@ -117,15 +125,23 @@ def live_rows(
 
 
 def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool) -> RowSet | None:
-    deleted = _deleted(segment.snapshot, segment.fragments)
+    deleted = _deleted(segment)
     is_whole = has_only_covered(segment) and not has_others
     if is_plain(segment) and is_whole:
         return RowSet(deleted, True) if len(deleted) else None
     known = np.unique(references())
-    addresses, is_live = segment.addresses(known)
-    is_live &= np.isin(fragment_ids_of(addresses), np.array(segment.fragments.to_array(), np.int64))
-    is_live &= ~np.isin(addresses, deleted)
+    _, is_live = live_addresses(segment, known)
     return None if is_live.all() else RowSet(known[is_live])
+
+
+def live_addresses(
+    segment: OpenSegment, references: Addresses
+) -> tuple[Addresses, NDArray[np.bool_]]:
+    """Return the addresses of rows, and which of them are live rows of covered fragments."""
+    addresses, is_there = segment.addresses(references)
+    covered = np.array(segment.fragments.to_array(), np.int64)
+    is_live = is_there & np.isin(fragment_ids_of(addresses), covered)
+    return addresses, is_live & ~RowSet(_deleted(segment)).contains(addresses)
 
 
 def has_only_covered(segment: OpenSegment) -> bool:
@@ -148,8 +164,20 @@ def _has_changed(fragments: Fragments, number: int) -> bool:
     return found is not None and len(found.all_files) > 1
 
 
-def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
-    """Return the addresses of the deleted rows of fragments, ascending."""
+def _deleted(segment: OpenSegment) -> Addresses:
+    """Return the addresses of the deleted rows of the covered fragments, ascending.
+
+    The session keeps them.
+    """
+    cache, key = segment.snapshot.session.indices, (_deleted, segment.version_key)
+    known: Addresses | None = cache.get(key)
+    if known is None:
+        known = _read_deleted(segment.snapshot, segment.fragments)
+        cache.put(key, known, known.nbytes + 64)
+    return known
+
+
+def _read_deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
     found = [np.empty(0, dtype=np.uint64)]
     for fragment in sorted(snapshot.manifest.fragments, key=lambda one: one.id):
         deletions = snapshot.deletions(fragment) if fragment.id in fragment_ids else None

@@ -95,15 +95,7 @@ class VectorSearch(Search):
             lengths = [len(one) for one in parts]
             columns[QUERY_INDEX] = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
         found = Found(addresses, lambda name: pa.array(columns[name]), ids)
-        is_filtered = not self.is_prefilter and (options.filter is not None or self.among)
-        if not is_filtered and options.limit is None and not options.offset:
-            return found
-        kept = np.arange(len(addresses))
-        if is_filtered:
-            kept = np.flatnonzero(self.is_kept(plan.snapshot, options.filter, plan.use, found))
-        stop = None if options.limit is None else options.offset + options.limit
-        kept = kept[options.offset : stop]
-        return Found(addresses[kept], lambda name: pa.array(columns[name][kept]), ids[kept])
+        return self.limited(plan.snapshot, options, plan.use, found)
 
     def plan(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> NearestPlan:
         """Return the plan for a version, which can be used for other queries too."""

@@ -56,6 +56,15 @@ class Found:
     column: OwnColumns
     ids: Addresses | None = None
 
+    def take(self, places: NDArray[np.intp]) -> Found:
+        """Return some of the rows."""
+        chosen = pa.array(places)
+        return Found(
+            self.addresses[places],
+            lambda name: self.column(name).take(chosen),
+            None if self.ids is None else self.ids[places],
+        )
+
 
 class Search(ABC):
     """A query that returns the best rows of a version.
@@ -124,6 +133,26 @@ class Search(ABC):
         asked = ScanOptions(filter=options.filter, fragment_ids=options.fragment_ids)
         found = self.among.found(snapshot, asked, replace(use, segments=None))
         return RowFilter.of(found.addresses)
+
+    def limited(
+        self, snapshot: Snapshot, options: ScanOptions, use: IndexUse, found: Found
+    ) -> Found:
+        """Return the rows that are left after a postfilter, the offset and the limit.
+
+        Args:
+            snapshot: The version.
+            options: Filter, limit and offset apply.
+            use: Which indices the search in the filter may use.
+            found: The rows that were found.
+        """
+        is_filtered = not self.is_prefilter and (options.filter is not None or self.among)
+        if not is_filtered and options.limit is None and not options.offset:
+            return found
+        kept = np.arange(len(found.addresses))
+        if is_filtered:
+            kept = np.flatnonzero(self.is_kept(snapshot, options.filter, use, found))
+        stop = None if options.limit is None else options.offset + options.limit
+        return found.take(kept[options.offset : stop])
 
     def is_kept(
         self, snapshot: Snapshot, filter: BoundFilter | None, use: IndexUse, found: Found

@@ -30,6 +30,7 @@ pub mod levels;
 pub mod linear;
 pub mod list_offsets;
 pub mod mask;
+pub mod min_hash;
 pub mod mini_block;
 pub mod mini_block_writer;
 pub mod offsets;

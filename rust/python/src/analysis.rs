@@ -16,7 +16,7 @@ use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Made<'py, T> = Bound<'py, PyArray1<T>>;
 /// Offsets, bytes, and validity with its first bit.
-type TextsArg<'py> = (OffsetsArg<'py>, Bytes<'py>, Option<(Bytes<'py>, usize)>);
+pub type TextsArg<'py> = (OffsetsArg<'py>, Bytes<'py>, Option<(Bytes<'py>, usize)>);
 /// Offsets, and validity with its first bit.
 type ListsArg<'py> = (OffsetsArg<'py>, Option<(Bytes<'py>, usize)>);
 /// Offsets, bytes and numbers of tokens.
@@ -27,16 +27,21 @@ fn validity<'a>(arg: Option<&'a (Bytes<'_>, usize)>) -> PyResult<Option<(&'a [u8
         .transpose()
 }
 
+/// Strings as the kernels take them.
+pub fn texts_of<'a>(texts: &'a TextsArg<'_>) -> PyResult<Texts<'a>> {
+    let (offsets, data, bitmap) = texts;
+    Ok(Texts {
+        offsets: offsets.view()?,
+        data: slice(data)?,
+        validity: validity(bitmap.as_ref())?,
+    })
+}
+
 fn documents<'a>(
     texts: &'a TextsArg<'_>,
     lists: Option<&'a ListsArg<'_>>,
 ) -> PyResult<Documents<'a>> {
-    let (offsets, data, bitmap) = texts;
-    let texts = Texts {
-        offsets: offsets.view()?,
-        data: slice(data)?,
-        validity: validity(bitmap.as_ref())?,
-    };
+    let texts = texts_of(texts)?;
     let lists = lists
         .map(|(offsets, bitmap)| {
             Ok::<_, PyErr>(Lists {
@@ -51,6 +56,13 @@ fn documents<'a>(
 /// How texts become tokens.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct TextAnalyzer(Arc<Analyzer>);
+
+impl TextAnalyzer {
+    /// The analysis, for other kernels.
+    pub fn shared(&self) -> Arc<Analyzer> {
+        Arc::clone(&self.0)
+    }
+}
 
 #[pymethods]
 impl TextAnalyzer {
@@ -157,7 +169,7 @@ impl TokenDictionary {
     #[new]
     #[allow(clippy::needless_pass_by_value)]
     fn new(analyzer: Bound<'_, TextAnalyzer>) -> Self {
-        let analyzer = Arc::clone(&analyzer.get().0);
+        let analyzer = analyzer.get().shared();
         Self(Mutex::new(Dictionary::new(analyzer)))
     }
 

@@ -15,6 +15,7 @@ mod hnsw;
 mod indices;
 mod inverted;
 mod json;
+mod min_hash;
 mod packed;
 mod page_reads;
 mod pages20;
@@ -65,6 +66,8 @@ mod _kernels {
     use crate::json::{
         decode_json, encode_json, json_array_contains, json_array_lengths, json_select, json_values,
     };
+    #[pymodule_export]
+    use crate::min_hash::{MinHasher, band_keys, equal_values};
     #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]

@@ -97,7 +97,7 @@ impl Analyzer {
     }
 
     /// Hands the tokens of one document, each after its prefix, to `take`.
-    fn each_token(
+    pub fn each_token(
         &self,
         text: &str,
         mut take: impl FnMut(&str, &str, u32) -> Result<()>,
