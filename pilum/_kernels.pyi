@@ -427,6 +427,7 @@ class MinHasher:
     def sign(
         self, texts: Texts
     ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.uint64]]: ...
+    def sign_one(self, text: str) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]: ...
 
 def band_keys(
     signatures: NDArray[np.uint16], num_hashes: int, num_bands: int

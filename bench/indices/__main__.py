@@ -12,14 +12,24 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.indices.cases import BUILDS, TEXT_QUERIES, Build, lookups, numbers, texts
+from bench.indices.cases import (
+    BUILDS,
+    TEXT_QUERIES,
+    Build,
+    copies,
+    lookups,
+    near_duplicates,
+    numbers,
+    texts,
+)
 from bench.indices.peers import duckdb_peer, tantivy_peer
 from bench.indices.run import OWN, REFERENCE, Figure, answer_all, build_all, merge_all
 from bench.sections import put_section
 
 _HEAD = """## Indices
 
-A table of {rows:,} rows in two fragments, and {texts:,} documents of 5 to 60 words. Each library
+A table of {rows:,} rows in two fragments, {texts:,} documents of 5 to 60 words, and as many of 60
+words, of which five each are nearly the same. Each library
 built its own indices; answers were compared first, scores to the last bit. Median of turns, in
 milliseconds. Lookups have other constants in each turn, and texts other words, with indices in
 memory, but for the cold one, which opens the table without caches. Builds ran in processes of their
@@ -32,13 +42,16 @@ with an index, and without.
 """
 
 
+_PARTS = "`lookups`, `texts`, `copies` or `merge`"
+
+
 def main() -> int:
     """Run the bench; print a table, or write it as a section of a page."""
     parser = argparse.ArgumentParser(prog="python -m bench.indices")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--texts", type=int, default=200_000)
     parser.add_argument("--large", action="store_true", help="10,000,000 rows, 1,000,000 texts")
-    parser.add_argument("--only", default="", metavar="PART", help="`lookups`, `texts` or `merge`")
+    parser.add_argument("--only", default="", metavar="PART", help=_PARTS)
     parser.add_argument("--page", type=Path, help="page whose section Indices is written")
     options = parser.parse_args()
     if options.large:
@@ -56,6 +69,11 @@ def main() -> int:
             table = texts(options.texts)
             figures += build_all(root / "texts", table, [build])
             figures += answer_all(root / "texts", TEXT_QUERIES, tantivy_peer(root, table))
+            del table
+        if options.only in "copies":
+            table = copies(options.texts)
+            figures += build_all(root / "copies", table, [Build("text", "MINHASHLSH", {})])
+            figures += answer_all(root / "copies", near_duplicates(table), None)
             del table
         if options.only in "merge":
             figures.append(merge_all(root, numbers(options.rows), options.rows // 100))

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["BUILDS", "TEXT_QUERIES", "Build", "Query", "lookups", "numbers", "texts"]
+__all__ = [
+    "BUILDS",
+    "TEXT_QUERIES",
+    "Build",
+    "Query",
+    "copies",
+    "lookups",
+    "near_duplicates",
+    "numbers",
+    "texts",
+]
 
 _LABELS = [f"label {number}" for number in range(5000)]
 
@@ -83,6 +93,18 @@ def texts(num_rows: int) -> pa.Table:
     for end in ends:
         rows.append(" ".join(spelled[word] for word in words[start:end].tolist()))
         start = end
+    return pa.table({"id": pa.array(range(num_rows)), "text": pa.array(rows)})
+
+
+def copies(num_rows: int) -> pa.Table:
+    """Documents of 60 words, five versions of each: up to a fifth of the words are others."""
+    random = np.random.default_rng(9)
+    words = np.minimum(random.zipf(1.15, (-(-num_rows // 5), 60)), 200_000)
+    versions = words[random.permutation(num_rows) // 5]
+    is_other = random.random(versions.shape) < random.random((num_rows, 1)) / 5
+    versions[is_other] = random.integers(0, 200_000, int(is_other.sum()))
+    spelled = np.array([f"w{word:x}" for word in range(200_001)])
+    rows = [" ".join(spelled[own]) for own in versions]
     return pa.table({"id": pa.array(range(num_rows)), "text": pa.array(rows)})
 
 
@@ -215,3 +237,18 @@ TEXT_QUERIES = (
     ),
     _text("2 words, half of the rows", _match, "", _TWO, filter="id % 2 = 0", prefilter=True),
 )
+
+
+def near_duplicates(table: pa.Table) -> tuple[Query, ...]:
+    """Return searches of the rows that are nearly the same as one of the table of `copies`."""
+    asked = table["text"].slice(0, 500).to_pylist()
+
+    def copies_of(query: Any, dataset: Any, turn: int) -> pa.Table:
+        wanted = query.MinHashQuery(asked[turn % len(asked)], "text")
+        found: pa.Table = dataset.to_table(nearest=wanted, columns=["id", "_distance"], limit=10)
+        return found
+
+    return (
+        Query("MINHASHLSH, near duplicates", copies_of),
+        Query("MINHASHLSH, near duplicates, cold", copies_of, is_cold=True),
+    )

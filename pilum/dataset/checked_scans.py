@@ -3,6 +3,7 @@
     to_table(filter="id = 5", columns=["a"])    keywords ──▶ key ──▶ the scan, checked earlier
     to_table(filter="id = 6", columns=["a"])    the other keywords ──▶ the scan, with this filter
     full_text_query="quick fox", limit=9        the other keywords ──▶ the scan, with this query
+    nearest=MinHashQuery("some text", "title")  the same
 
 Only keywords of plain values are remembered. A filter that may name the present moment is not.
 """
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from pilum.dataset.scan import Scan, ScanKeywords
+from pilum.index.minhash.queries import MinHashQuery
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
@@ -29,7 +31,9 @@ _WHOLE = Scan(ScanOptions())
 _WHOLE_KEY = (Scan,)
 """The scan without keywords, which is the same for all versions, and its key."""
 
-_SCORE = "_score"
+_SCORES = {"full_text_query": "_score", "nearest": "_distance"}
+"""Queries that differ from scan to scan, and the column by which their rows are ordered."""
+
 _FILTER = "filter"
 """The part of a key that means any text of a filter."""
 
@@ -49,18 +53,15 @@ def checked_scan(snapshot: Snapshot, keywords: ScanKeywords) -> tuple[Scan, pa.S
             snapshot.prepared.put(key, known, 1)
         return known
     wanted, schema = known
-    query, filter = keywords.get("full_text_query"), keywords.get("filter")
-    if query is None:
+    filter = keywords.get("filter")
+    if wanted.search is None:
         if isinstance(filter, str):
             bound = snapshot.scope.bind(filter)
             wanted = wanted if bound is wanted.options.filter else wanted.with_filter(bound)
         return wanted, schema
-    from pilum.dataset.full_text import text_search  # few processes search
+    from pilum.dataset.searches import same_search  # few processes search
 
-    assert wanted.search is not None
-    search = text_search(
-        snapshot, query, is_prefilter=wanted.search.is_prefilter, use=wanted.indices
-    )
+    search = same_search(snapshot, keywords, wanted.search, wanted.indices)
     if search.last != wanted.search.last:  # another query has other columns
         wanted = Scan.of(snapshot, keywords)
         return wanted, wanted.schema(snapshot)
@@ -74,7 +75,7 @@ def key_of_keywords(keywords: Mapping[str, object]) -> tuple[object, ...] | None
     missing score is warned of each time.
     """
     parts: list[object] = [Scan]
-    has_query = keywords.get("full_text_query") is not None
+    has_query = any(keywords.get(name) is not None for name in _SCORES)
     for name, value in keywords.items():
         if value is None:
             continue
@@ -85,9 +86,9 @@ def key_of_keywords(keywords: Mapping[str, object]) -> tuple[object, ...] | None
                 if type(column) is not str:
                     return None
             parts.append(tuple(value))
-        elif name == "full_text_query":
+        elif name == "full_text_query" or type(value) is MinHashQuery:
             columns = keywords.get("columns")
-            if isinstance(columns, list) and _SCORE not in columns:
+            if isinstance(columns, list) and _SCORES.get(name) not in columns:
                 return None
             parts.append(name)
         elif name == "filter" and type(value) is str and not has_query:

@@ -43,7 +43,7 @@ from pilum.format.rows import Addresses, fragment_ids_of
 from pilum.index.base import IndexType, References
 from pilum.index.files import IndexFolder
 from pilum.index.inverted.inverted import INVERTED
-from pilum.index.registry import index_type
+from pilum.index.registry import index_type, index_type_of
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.types import VectorIndexType, details_of
 from pilum.index.vector.vectors import vector_column
@@ -330,6 +330,9 @@ def commit_segments(
             raise NotFoundError(f"segment {one.uuid}: no files {sorted(missing)} in {folder.path}")
     if len({one.type_url for one in new}) > 1:
         raise InvalidInputError("segments of one index must have the same type")
+    details = [one.message.index_details.value for one in new]
+    if (type := index_type_of(new[0].type_url, details[0])) is not None:
+        type.require_same_parameters(details)
     _require_disjoint([one.fragments or BitMap() for one in new])
     commit_operation(dataset, CreateIndex(new, _segments_named(snapshot, name)), properties)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,7 +25,12 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.searches import Search
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["projected", "search_of"]
+if TYPE_CHECKING:
+    from pilum.table.indices.near_duplicates import NearDuplicateSearch
+    from pilum.table.indices.nearest import VectorSearch
+    from pilum.table.indices.text_search import TextSearch
+
+__all__ = ["projected", "same_search", "search_of"]
 
 
 def search_of(snapshot: Snapshot, given: Mapping[str, Any], use: IndexUse) -> Search:
@@ -54,20 +59,45 @@ def search_of(snapshot: Snapshot, given: Mapping[str, Any], use: IndexUse) -> Se
         )
     is_prefilter = bool(given.get("prefilter", False))
     among = _among(snapshot, given["search_filter"], name) if "search_filter" in given else None
-    if isinstance(given[name], MinHashQuery):
-        from pilum.dataset.near_duplicates import near_duplicate_search
-
-        copies = near_duplicate_search(snapshot, given[name], is_prefilter=is_prefilter)
-        return copies if among is None else replace(copies, among=among)
-    if name == "nearest":
+    query = given[name]
+    found: TextSearch | NearDuplicateSearch | VectorSearch
+    if name == "full_text_query" or isinstance(query, MinHashQuery):
+        found = _text_search(snapshot, query, is_prefilter=is_prefilter, use=use)
+    else:
         from pilum.dataset.nearest import vector_search  # a process may search texts only
 
-        found = vector_search(snapshot, given[name], is_prefilter=is_prefilter)
-        return found if among is None else replace(found, among=among)
+        found = vector_search(snapshot, query, is_prefilter=is_prefilter)
+    return found if among is None else replace(found, among=among)
+
+
+def same_search(
+    snapshot: Snapshot, given: Mapping[str, Any], search: Search, use: IndexUse
+) -> Search:
+    """Return a search for a text, where all other keywords are those of a known search.
+
+    Args:
+        snapshot: The version.
+        given: Keywords; `full_text_query` or a `MinHashQuery` as `nearest` is among them.
+        search: The search with another text.
+        use: Which indices it may use.
+
+    Raises:
+        InvalidInputError: If the search is invalid.
+    """
+    query = given["full_text_query" if given.get("nearest") is None else "nearest"]
+    return _text_search(snapshot, query, is_prefilter=search.is_prefilter, use=use)
+
+
+def _text_search(
+    snapshot: Snapshot, query: Any, *, is_prefilter: bool, use: IndexUse
+) -> TextSearch | NearDuplicateSearch:
+    if isinstance(query, MinHashQuery):
+        from pilum.dataset.near_duplicates import near_duplicate_search  # few processes search
+
+        return near_duplicate_search(snapshot, query, is_prefilter=is_prefilter)
     from pilum.dataset.full_text import text_search  # or vectors only
 
-    text = text_search(snapshot, given[name], is_prefilter=is_prefilter, use=use)
-    return text if among is None else replace(text, among=among)
+    return text_search(snapshot, query, is_prefilter=is_prefilter, use=use)
 
 
 def _among(snapshot: Snapshot, filter: FullTextQuery | VectorSearchQuery, name: str) -> Search:

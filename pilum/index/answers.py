@@ -12,6 +12,7 @@ sorted array or a Roaring bitmap, as the index has it; two bitmaps are combined 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ from pyroaring import BitMap64
 
 from pilum.format.rows import Addresses
 
-__all__ = ["Answer", "RowSet"]
+__all__ = ["Answer", "RowSet", "distinct", "is_among"]
+
+Integer = TypeVar("Integer", bound=np.integer)
 
 _EMPTY = np.empty(0, dtype=np.uint64)
 
@@ -52,7 +55,7 @@ class RowSet:
         if _is_ascending(references):
             return cls(references)
         ordered = np.sort(references)
-        return cls(ordered if _is_ascending(ordered) else _distinct(ordered))
+        return cls(ordered if _is_ascending(ordered) else distinct(ordered))
 
     @property
     def listed(self) -> Addresses:
@@ -86,12 +89,12 @@ class RowSet:
 
     def contains(self, references: Addresses) -> NDArray[np.bool_]:
         """Return for each reference whether the set contains it; they may be in any order."""
-        return np.asarray(_is_among(references, self.listed) ^ self.is_complement)
+        return np.asarray(is_among(references, self.listed) ^ self.is_complement)
 
     def within(self, references: Addresses) -> Addresses:
         """Return those of some sorted references that the set contains."""
         if not self.is_complement and self.num_listed < len(references):
-            return self.listed[_is_among(self.listed, references)]
+            return self.listed[is_among(self.listed, references)]
         return references[self.contains(references)]
 
     def __invert__(self) -> RowSet:
@@ -180,7 +183,7 @@ def _is_ascending(references: Addresses) -> bool:
     return len(references) < 2 or bool((references[:-1] < references[1:]).all())
 
 
-def _is_among(references: Addresses, others: Addresses) -> NDArray[np.bool_]:
+def is_among(references: NDArray[Integer], others: NDArray[Integer]) -> NDArray[np.bool_]:
     """Return for each of some references whether it is in a sorted array."""
     if len(others) == 0:
         return np.zeros(len(references), dtype=np.bool_)
@@ -194,10 +197,10 @@ def _union(left: Addresses, right: Addresses) -> Addresses:
         return right if len(left) == 0 else left
     both = np.concatenate((left, right))
     both.sort(kind="stable")  # a stable sort merges sorted runs
-    return _distinct(both)
+    return distinct(both)
 
 
-def _distinct(ordered: Addresses) -> Addresses:
+def distinct(ordered: Addresses) -> Addresses:
     """Return sorted references without duplicates; much faster than `np.unique`."""
     is_first = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])

@@ -10,7 +10,7 @@ Source: docs/format/indices.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -217,6 +217,17 @@ class IndexType(ABC, Generic[ThisIndex]):
         """Return the parameters in the details, by the names of the reference; none by default."""
         del details
         return {}
+
+    def require_same_parameters(self, details: Collection[bytes]) -> None:
+        """Raise an error if segments with some details cannot be those of one index.
+
+        Args:
+            details: The details of each segment; by default they may differ.
+
+        Raises:
+            InvalidInputError: Says why.
+        """
+        del details
 
     def shared_models(self, rows: IndexRows, parameters: Any) -> dict[str, Any]:
         """Train the models that all segments of an index should have in common.

@@ -6,12 +6,13 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.dataset import ScannerBuilder
 from pilum.kernels import reference_min_hash
 from pilum.query import MinHashQuery
 
@@ -27,7 +28,8 @@ _SMALL = {"num_hashes": 16, "num_bands": 8, "shingle_size": 2}
 _MIXED = [
     "The quick brown fox jumps over the lazy dog", "the quick BROWN fox jumped over a lazy dog",
     "Ünïcode Straße ÄÖ naïve ﬁnal", "unicode strasse ao naive final", "日本語のテキスト 東京都",
-    "x", "", "  \n ", None, "a-b_c parseHTTPRequest2 foo42bar", "word " * 50, "y" * 60 + " z", "İ ſ",
+    "x", "", "  \n ", None, "a-b_c parseHTTPRequest2 foo42bar", "word " * 50, "y" * 60,
+    "İ ſ",
 ]  # fmt: skip
 _TOKENIZERS = [
     {},
@@ -211,3 +213,90 @@ def test_changes(tmp_path: Path, seed: int, has_ids: bool) -> None:
             if not has_ids:
                 assert _asked(lance, uri, text, limit=7, **scan) == expected, done
     shutil.rmtree(uri)
+
+
+def test_segments(tmp_path: Path) -> None:
+    """Segments are built apart, merged and committed by either library, if they are of one kind."""
+    table = pa.table({"key": range(60), "text": _copies(random.Random(5), 60)})
+    for library in (lance, pilum):
+        uri = str(tmp_path / library.__name__)
+        dataset = library.write_dataset(table, uri, max_rows_per_file=20)
+        built = []
+        for parameters, fragments in [(_SMALL, [0]), (_SMALL, [1]), ({"num_hashes": 32}, [2])]:
+            config = library.indices.IndexConfig("minhashlsh", parameters)
+            built.append(
+                dataset.create_index_uncommitted("text", config, "i", fragment_ids=fragments)
+            )
+        message = r"must (have|share) .* parameters"
+        with pytest.raises(ValueError, match=message):
+            dataset.commit_existing_index_segments("i", "text", built)
+        with pytest.raises(ValueError, match=message):
+            dataset.merge_existing_index_segments(built)
+        merged = dataset.merge_existing_index_segments(built[:2])
+        library.dataset(uri).commit_existing_index_segments("i", "text", [merged])
+    text = table["text"][0].as_py() or table["text"][1].as_py()
+    for scan in ({"limit": 60}, {"limit": 60, "fast_search": True}, {"limit": 5, "offset": 2}):
+        answers = [
+            _asked(library, str(tmp_path / owner), text, **scan)
+            for library in (lance, pilum)
+            for owner in ("lance", "pilum")
+        ]
+        assert answers == [answers[0]] * 4
+
+
+def test_arguments(tmp_path: Path) -> None:
+    """Filters, limits and fragments mean the same in both libraries; errors say what is wrong."""
+    table = pa.table({"key": range(60), "text": ["a b c d e f g h"] * 60})
+    uri = str(tmp_path / "t")
+    dataset: Any = pilum.write_dataset(table, uri, max_rows_per_file=20)
+    dataset.create_scalar_index("text", "MINHASHLSH", num_hashes=8, num_bands=4)
+    text = "A b c d e f g h!"
+    for scan in (
+        {},
+        {"offset": 3},
+        {"limit": 0},
+        {"filter": "key > 5", "limit": 9},
+        {"filter": "key > 5 AND _distance < 0.5", "limit": 9, "offset": 2},
+        {"filter": "key > 5", "limit": 9, "prefilter": True},
+    ):
+        assert _asked(pilum, uri, text, **scan) == _asked(lance, uri, text, **scan), scan
+    found = dataset.scanner(
+        columns=["key"],
+        nearest=MinHashQuery(text, "text"),
+        fragments=dataset.get_fragments()[1:2],
+        limit=3,
+        disable_scoring_autoprojection=True,
+    ).to_table()
+    assert found.to_pydict() == {"key": [20, 21, 22]}
+    assert pilum.dataset(uri).scanner(nearest=MinHashQuery(" ", "text")).count_rows() == 0
+    wanted = dataset.scanner(nearest=MinHashQuery(text, "text"), limit=4)
+    assert "MinHashSearch: column=text, limit=4, segments=1" in wanted.explain_plan()
+    built = ScannerBuilder(dataset).minhash_search(MinHashQuery(text, "text")).limit(4)
+    assert built.to_scanner().to_table().equals(wanted.to_table())
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (MinHashQuery(text, "key"), {}, "'key' has no index of the type MINHASHLSH"),
+        (MinHashQuery(cast("Any", 5), "text"), {}, "text: expected text, found 5"),
+        (MinHashQuery(text, "text"), {"index_segments": ["x"]}, "index_segments"),
+        (MinHashQuery(text, "text"), {"full_text_query": "a"}, "both nearest and full text"),
+        (text, {}, "nearest: expected a dict"),
+    ]
+    for query, more, message in refused:
+        with pytest.raises(ValueError, match=message):
+            dataset.to_table(nearest=query, **more)
+
+
+def test_damaged_segments_are_left_out(tmp_path: Path) -> None:
+    """Rows of a segment that cannot be read are searched without it, with a warning."""
+    table = pa.table({"key": range(40), "text": ["a b c d e"] * 40})
+    uri = str(tmp_path / "t")
+    dataset: Any = pilum.write_dataset(table, uri)
+    _index(pilum, dataset, {})
+    pilum.write_dataset(table, uri, mode="append")
+    pilum.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    [first, _] = pilum.dataset(uri).describe_indices()[0].segments
+    path = tmp_path / "t" / "_indices" / first.uuid / "bands.lance"
+    path.write_bytes(path.read_bytes()[:100])
+    fresh = pilum.dataset(uri, session=pilum.Session())
+    with pytest.warns(RuntimeWarning, match=f"segment {first.uuid}, is not used"):
+        found = fresh.to_table(nearest=MinHashQuery("a b c d e", "text"), limit=100)
+    assert found.num_rows == 80

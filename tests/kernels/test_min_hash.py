@@ -49,6 +49,11 @@ def test_signatures(texts: list[str | None], sizes: tuple[int, int, int]) -> Non
         key for one in expected for key in reference_min_hash.band_keys(one, num_bands)
     ]
     assert keys.tolist() == band_keys(values, width * num_bands, num_bands).tolist()
+    for text, one in zip(texts, naive, strict=True):
+        values_of_one, keys_of_one = kernel.sign_one(text or "")
+        assert values_of_one.tolist() == (one or [])
+        own_keys = reference_min_hash.band_keys(one, num_bands) if one else []
+        assert keys_of_one.tolist() == own_keys
     if expected:
         of = np.array(expected[-1], np.uint16)
         shared = [sum(a == b for a, b in zip(one, expected[-1], strict=True)) for one in expected]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import Addresses, RowRanges
-from pilum.index.answers import Answer
+from pilum.index.answers import Answer, distinct
 from pilum.index.base import Index
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.minhash.parameters import MinHashParameters
@@ -156,14 +156,15 @@ class MinHashIndex(Index):
         ends = np.minimum(table.searchsorted(wanted, "right") + 1, len(table))
         ranges = zip(firsts.tolist(), ends.tolist(), strict=True)
         pages = [np.arange(first, end) for first, end in ranges]
-        return np.unique(np.concatenate(pages))
+        return np.unique(np.concatenate([np.empty(0, np.int64), *pages]))
 
     def _distinct(self, found: list[NDArray[np.uint32]]) -> NDArray[np.int64]:
         """Return documents in ascending order, each once."""
-        documents = np.unique(np.concatenate([np.empty(0, np.uint32), *found]))
-        if len(documents) and int(documents[-1]) >= self.num_documents:
-            raise CorruptFileError(f"document {documents[-1]} of {self.num_documents}", self._path)
-        return documents.astype(np.int64)
+        every = np.concatenate([np.empty(0, np.uint32), *found]).astype(np.uint64)
+        every.sort()
+        if len(every) and int(every[-1]) >= self.num_documents:
+            raise CorruptFileError(f"document {every[-1]} of {self.num_documents}", self._path)
+        return distinct(every).astype(np.int64)
 
     def _check(self, bands: tuple[NDArray[Any], NDArray[Any]], rows: RowRanges) -> None:
         """Check the keys of whole pages.

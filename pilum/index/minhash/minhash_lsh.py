@@ -33,7 +33,7 @@ Source: docs/format/indices.md, "MINHASHLSH".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,14 @@ class _MinHashLshType(IndexType[MinHashIndex]):
         """See `IndexType.described`."""
         return MinHashParameters.from_details(details).described()
 
+    def require_same_parameters(self, details: Collection[bytes]) -> None:
+        """See `IndexType.require_same_parameters`: only signatures of one kind are compared."""
+        if len({MinHashParameters.from_details(one) for one in details}) > 1:
+            raise InvalidInputError(
+                "the segments of an index of near duplicates must have the same parameters; build "
+                "them again"
+            )
+
     def train(
         self, rows: IndexRows, parameters: MinHashParameters, folder: IndexFolderWriter
     ) -> bytes:
@@ -103,12 +111,7 @@ class _MinHashLshType(IndexType[MinHashIndex]):
             InvalidInputError: If the segments have different parameters.
         """
         parameters = parts[-1].index.parameters
-        for part in parts:
-            if part.index.parameters != parameters:
-                raise InvalidInputError(
-                    "segments of an index of near duplicates with different parameters: "
-                    f"{part.index.parameters} and {parameters}; create it again"
-                )
+        self.require_same_parameters([part.index.parameters.to_details() for part in parts])
         most_rows = sum(part.index.num_documents for part in parts)
         most_rows += 0 if rows is None else rows.num_rows
         with SegmentWriter(folder, parameters, most_rows) as writer:

@@ -72,7 +72,10 @@ class Signer:
 
     def sign_query(self, text: str) -> Signatures:
         """Return the signature of a text; none if it has no tokens."""
-        return self.sign(pa.array([text], pa.large_utf8()), np.zeros(1, np.uint64))
+        values, keys = self._kernel.sign_one(text)
+        num_hashes, num_bands = self._shape
+        references = np.zeros(int(len(values) > 0), np.uint64)
+        return Signatures(references, values.reshape(-1, num_hashes), keys.reshape(-1, num_bands))
 
 
 def distances(values: NDArray[np.uint16], query: Signatures) -> NDArray[np.float32]:

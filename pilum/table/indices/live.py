@@ -7,16 +7,17 @@ are left out, and so are rows of fragments that it no longer covers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pilum.errors import CorruptFileError
 from pilum.expressions.filter import BoundFilter
-from pilum.format.rows import Addresses, addresses_in, fragment_ids_of
-from pilum.index.answers import RowSet
+from pilum.format.rows import Addresses, addresses_in, fragment_ids_of, rows_of
+from pilum.index.answers import RowSet, is_among
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.use import with_selection
@@ -31,6 +32,7 @@ __all__ = [
     "live_addresses",
     "live_rows",
     "matching_addresses",
+    "require_rows",
 ]
 
 AllReferences = Callable[[], Addresses]
@@ -125,7 +127,7 @@ def live_rows(
 
 
 def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool) -> RowSet | None:
-    deleted = _deleted(segment)
+    deleted = _covered(segment).deleted
     is_whole = has_only_covered(segment) and not has_others
     if is_plain(segment) and is_whole:
         return RowSet(deleted, True) if len(deleted) else None
@@ -139,9 +141,26 @@ def live_addresses(
 ) -> tuple[Addresses, NDArray[np.bool_]]:
     """Return the addresses of rows, and which of them are live rows of covered fragments."""
     addresses, is_there = segment.addresses(references)
-    covered = np.array(segment.fragments.to_array(), np.int64)
-    is_live = is_there & np.isin(fragment_ids_of(addresses), covered)
-    return addresses, is_live & ~RowSet(_deleted(segment)).contains(addresses)
+    covered = _covered(segment)
+    is_live = is_there & is_among(fragment_ids_of(addresses), covered.fragments)
+    if len(covered.deleted):
+        is_live &= ~is_among(addresses, covered.deleted)
+    return addresses, is_live
+
+
+def require_rows(segment: OpenSegment, addresses: Addresses) -> None:
+    """Check that the fragments that a segment covers have some rows, which are in them.
+
+    Raises:
+        CorruptFileError: If they do not.
+    """
+    covered = _covered(segment)
+    places = covered.fragments.searchsorted(fragment_ids_of(addresses))
+    if (rows_of(addresses) >= covered.sizes[places]).any():
+        raise CorruptFileError(
+            "the index names rows that do not exist",
+            f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
+        )
 
 
 def has_only_covered(segment: OpenSegment) -> bool:
@@ -164,20 +183,37 @@ def _has_changed(fragments: Fragments, number: int) -> bool:
     return found is not None and len(found.all_files) > 1
 
 
-def _deleted(segment: OpenSegment) -> Addresses:
-    """Return the addresses of the deleted rows of the covered fragments, ascending.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Covered:
+    """The fragments that a segment covers, in ascending order.
 
-    The session keeps them.
+    Attributes:
+        fragments: Their ids, int64.
+        sizes: Their numbers of physical rows, int64.
+        deleted: The addresses of their deleted rows, ascending.
     """
-    cache, key = segment.snapshot.session.indices, (_deleted, segment.version_key)
-    known: Addresses | None = cache.get(key)
+
+    fragments: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    deleted: Addresses
+
+
+def _covered(segment: OpenSegment) -> _Covered:
+    """Return what a segment covers, which the session keeps."""
+    cache, key = segment.snapshot.session.indices, (_Covered, segment.version_key)
+    known: _Covered | None = cache.get(key)
     if known is None:
-        known = _read_deleted(segment.snapshot, segment.fragments)
-        cache.put(key, known, known.nbytes + 64)
+        known = _Covered(
+            np.array(segment.fragments.to_array(), np.int64),
+            np.array(segment.segment.sizes, np.int64),
+            _deleted(segment.snapshot, segment.fragments),
+        )
+        cache.put(key, known, 2 * known.fragments.nbytes + known.deleted.nbytes + 64)
     return known
 
 
-def _read_deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
+def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
+    """Return the addresses of the deleted rows of fragments, ascending."""
     found = [np.empty(0, dtype=np.uint64)]
     for fragment in sorted(snapshot.manifest.fragments, key=lambda one: one.id):
         deletions = snapshot.deletions(fragment) if fragment.id in fragment_ids else None

@@ -21,15 +21,15 @@ from pyroaring import BitMap
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ID
-from pilum.format.rows import Addresses, fragment_ids_of, rows_of
-from pilum.index.answers import RowSet
+from pilum.format.rows import Addresses
+from pilum.index.answers import is_among
 from pilum.index.minhash.index import MinHashIndex
 from pilum.index.minhash.minhash_lsh import MINHASH_LSH
 from pilum.index.minhash.parameters import MinHashParameters
 from pilum.index.minhash.queries import MinHashQuery
 from pilum.index.minhash.signatures import Signatures, Signer, distances
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.live import live_addresses, matching_addresses
+from pilum.table.indices.live import live_addresses, matching_addresses, require_rows
 from pilum.table.indices.nearest import DISTANCE
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments, indexed_column
@@ -150,16 +150,10 @@ class _Source:
                     f"which has {sorted(wanted)}; found {sorted(use.segments)}"
                 )
             wanted &= use.segments
-        parameters = [
-            MinHashParameters.from_details(one.entry.message.index_details.value) for one in own
-        ]
-        if any(one != parameters[0] for one in parameters):
-            raise InvalidInputError(
-                f"nearest: the segments of the index {own[0].name!r} have different parameters; "
-                "create it again"
-            )
+        details = [one.entry.message.index_details.value for one in own]
+        MINHASH_LSH.require_same_parameters(details)
         found = [one for one in open_segments(snapshot, path) if one.segment.entry.uuid in wanted]
-        return cls(path, parameters[0], tuple(found))
+        return cls(path, MinHashParameters.from_details(details[0]), tuple(found))
 
     @cached_property
     def signer(self) -> Signer:
@@ -172,9 +166,13 @@ class _Source:
         """Return the fragments whose texts are searched without the index."""
         if use.only_covered or use.segments is not None:
             return BitMap()
-        covered: BitMap = BitMap().union(*(segment.fragments for segment in self.segments))
-        existing = existing_fragments(snapshot) - covered
-        return existing if fragment_ids is None else existing & BitMap(fragment_ids)
+        key = existing_fragments, self
+        uncovered: BitMap | None = snapshot.prepared.get(key)
+        if uncovered is None:
+            covered = BitMap().union(*(segment.fragments for segment in self.segments))
+            uncovered = existing_fragments(snapshot) - covered
+            snapshot.prepared.put(key, uncovered, 1)
+        return uncovered if fragment_ids is None else uncovered & BitMap(fragment_ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +205,7 @@ class _Run:
         if rest:
             parts.append(self._by_scan(rest, filter, use))
         best = Nearest.of(parts, self.k)
-        if len(np.unique(best.ids)) < len(best.ids):
+        if len(set(best.ids.tolist())) < len(best):
             raise CorruptFileError("the index names a row twice", f"column {self.source.path!r}")
         return best
 
@@ -217,11 +215,10 @@ class _Run:
         for references, values in index.candidates(self.query):
             addresses, is_found = live_addresses(segment, references)
             if matching is not None:
-                is_found &= RowSet(matching).contains(addresses)
-            addresses = addresses[is_found]
-            _require_rows(segment, addresses)
-            ids = references[is_found] if segment.has_ids else addresses
-            best = self._better(best, ids, values[is_found])
+                is_found &= is_among(addresses, matching)
+            require_rows(segment, addresses[is_found])
+            ids = references if segment.has_ids else addresses
+            best = self._better(best, ids, values, is_found)
         segment.count_grown(index)
         return best
 
@@ -237,26 +234,18 @@ class _Run:
             for batch in table.to_batches():
                 own = self.source.signer.sign(batch.column(0), batch.column(ROW_ID).to_numpy())
                 is_candidate = (own.keys == self.query.keys).any(axis=1)
-                best = self._better(best, own.references[is_candidate], own.values[is_candidate])
+                best = self._better(best, own.references, own.values, is_candidate)
         return best
 
-    def _better(self, best: Nearest, ids: Addresses, values: NDArray[np.uint16]) -> Nearest:
-        more = Nearest(ids, distances(values, self.query))
-        return Nearest.of((best, more), self.k)
-
-
-def _require_rows(segment: OpenSegment, addresses: Addresses) -> None:
-    """Check that the fragments that a segment covers have some rows.
-
-    Raises:
-        CorruptFileError: If they do not.
-    """
-    sizes = np.array(segment.segment.sizes, np.int64)
-    places = np.array(segment.fragments.to_array(), np.int64).searchsorted(
-        fragment_ids_of(addresses)
-    )
-    if (rows_of(addresses) >= sizes[places]).any():
-        raise CorruptFileError(
-            "the index names rows that do not exist",
-            f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
-        )
+    def _better(
+        self,
+        best: Nearest,
+        ids: Addresses,
+        values: NDArray[np.uint16],
+        is_found: NDArray[np.bool_],
+    ) -> Nearest:
+        """Return the nearest of the best rows so far and those of others that were found."""
+        if not is_found.all():
+            ids, values = ids[is_found], values[is_found]
+        more = Nearest.ordered(ids, distances(values, self.query), self.k)
+        return Nearest.of((best, more), self.k) if len(best) else more

@@ -146,13 +146,13 @@ class Search(ABC):
             found: The rows that were found.
         """
         is_filtered = not self.is_prefilter and (options.filter is not None or self.among)
-        if not is_filtered and options.limit is None and not options.offset:
+        limit = len(found.addresses) if options.limit is None else options.limit
+        if not is_filtered and len(found.addresses) <= limit and not options.offset:
             return found
         kept = np.arange(len(found.addresses))
         if is_filtered:
             kept = np.flatnonzero(self.is_kept(snapshot, options.filter, use, found))
-        stop = None if options.limit is None else options.offset + options.limit
-        return found.take(kept[options.offset : stop])
+        return found.take(kept[options.offset : options.offset + limit])
 
     def is_kept(
         self, snapshot: Snapshot, filter: BoundFilter | None, use: IndexUse, found: Found

@@ -94,27 +94,12 @@ impl Hasher {
     /// The signatures of texts, with the keys of their bands.
     pub fn sign(&self, texts: Texts<'_>) -> Result<Signed> {
         let mut made = Signed::default();
-        let (mut row, mut shingles, mut least) = (0_usize, Vec::new(), Vec::new());
-        let mut tokens = Joined::default();
+        let (mut row, mut scratch) = (0_usize, Scratch::default());
         let documents = Documents { texts, lists: None };
         documents.each(|text| {
-            tokens.clear();
-            if let Some(text) = text {
-                self.analyzer.each_token(text, |prefix, token, _| {
-                    tokens.add(prefix, token);
-                    Ok(())
-                })?;
-            }
-            if !tokens.ends.is_empty() {
-                tokens.hashes(self.shingle_size, &mut shingles);
-                Arch::new().dispatch(Minima {
-                    blocks: &self.blocks,
-                    shingles: &shingles,
-                    least: &mut least,
-                });
-                let values = least.iter().zip(&self.compressors);
-                made.signatures
-                    .extend(values.map(|(&least, &by)| compressed(least, by)));
+            if let Some(text) = text
+                && self.add(text, &mut scratch, &mut made.signatures)?
+            {
                 made.rows.push(signed(row, "texts")?);
             }
             row += 1;
@@ -123,6 +108,44 @@ impl Hasher {
         made.keys = band_keys(&made.signatures, self.num_hashes(), self.num_bands)?;
         Ok(made)
     }
+
+    /// The signature of one text and the keys of its bands; both are empty if it has no tokens.
+    pub fn sign_one(&self, text: &str) -> Result<(Vec<u16>, Vec<u64>)> {
+        let mut signature = Vec::with_capacity(self.num_hashes());
+        self.add(text, &mut Scratch::default(), &mut signature)?;
+        let keys = band_keys(&signature, self.num_hashes(), self.num_bands)?;
+        Ok((signature, keys))
+    }
+
+    /// Appends the signature of a text; returns whether it has one.
+    fn add(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<u16>) -> Result<bool> {
+        let tokens = &mut scratch.tokens;
+        tokens.clear();
+        self.analyzer.each_token(text, |prefix, token, _| {
+            tokens.add(prefix, token);
+            Ok(())
+        })?;
+        if tokens.ends.is_empty() {
+            return Ok(false);
+        }
+        tokens.hashes(self.shingle_size, &mut scratch.shingles);
+        Arch::new().dispatch(Minima {
+            blocks: &self.blocks,
+            shingles: &scratch.shingles,
+            least: &mut scratch.least,
+        });
+        let values = scratch.least.iter().zip(&self.compressors);
+        out.extend(values.map(|(&least, &by)| compressed(least, by)));
+        Ok(true)
+    }
+}
+
+/// Memory that is used for one text after the other.
+#[derive(Default)]
+struct Scratch {
+    tokens: Joined,
+    shingles: Vec<u64>,
+    least: Vec<u64>,
 }
 
 /// The next number of SplitMix64.

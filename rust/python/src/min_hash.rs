@@ -44,6 +44,17 @@ impl MinHasher {
             made.keys.into_pyarray(py),
         ))
     }
+
+    /// The signature of one short text and the keys of its bands; empty if it has no tokens.
+    #[allow(clippy::type_complexity)]
+    fn sign_one<'py>(
+        &self,
+        py: Python<'py>,
+        text: &str,
+    ) -> PyResult<(Made<'py, u16>, Made<'py, u64>)> {
+        let (signature, keys) = self.0.sign_one(text).map_err(impossible)?;
+        Ok((signature.into_pyarray(py), keys.into_pyarray(py)))
+    }
 }
 
 /// The keys of the bands of signatures, one signature after the other.

@@ -10,7 +10,7 @@ import pytest
 from index.scalar.folders import Folders
 
 from pilum.errors import CorruptFileError
-from pilum.index.scalar import stored_sets
+from pilum.index.scalar import read_costs
 from pilum.index.scalar.stored_sets import StoredSets
 
 VALUES = [bytes([number]) * (number % 7) for number in range(200)]
@@ -27,7 +27,7 @@ def stored(path: Path, values: pa.Array) -> StoredSets:
 def test_sets_are_the_same_before_and_after_all_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int
 ) -> None:
-    monkeypatch.setattr(stored_sets, "_READ_BYTES", read_bytes)
+    monkeypatch.setattr(read_costs, "_READ_BYTES", read_bytes)
     sets = stored(tmp_path, pa.array(VALUES, pa.binary()))
     random = np.random.default_rng(4)
     was_whole = []
@@ -43,7 +43,7 @@ def test_sets_are_the_same_before_and_after_all_are_read(
 def test_a_large_file_is_not_read_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_sets, "_MOST_BYTES", 100)
+    monkeypatch.setattr(read_costs, "_MOST_BYTES", 100)
     sets = stored(tmp_path, pa.array(VALUES, pa.binary()))
     assert sets.at(np.array([6])).to_pylist() == [VALUES[6]]
     assert sets.nbytes == 0
