@@ -149,11 +149,12 @@ class PageReads:
     def ends(self) -> list[int]: ...
     def decode(
         self,
-        data: Bytes,
-        starts: NDArray[np.int64],
+        fetched: Sequence[tuple[Bytes, NDArray[np.int64]]],
         groups: Sequence[Sequence[int]] | None = None,
     ) -> list[Columns]: ...
-    def mask(self, data: Bytes, starts: NDArray[np.int64], condition: Condition) -> list[Bytes]: ...
+    def mask(
+        self, fetched: Sequence[tuple[Bytes, NDArray[np.int64]]], condition: Condition
+    ) -> list[Bytes]: ...
 
 class Condition:
     @staticmethod

@@ -23,7 +23,8 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink, PendingFiles
-from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, can_map, is_cached, map_bytes
+from pilum.storage.kept_maps import PLACES_BEFORE_MAP, are_scattered, kept_maps
+from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, are_cached, can_map, is_cached, map_bytes
 from pilum.storage.system import OPEN_FLAGS, announce, read_at, read_into
 from pilum.storage.wrapper import StoreWrapper
 
@@ -260,11 +261,15 @@ class LocalSource:
     If there are very many sources, only some keep their file open; the others reopen it to read.
     """
 
-    __slots__ = ("__weakref__", "_file", "_io", "_is_closed", "_maps", "_version", "path", "size")
+    __slots__ = (
+        *("__weakref__", "_file", "_io", "_is_closed", "_map", "_maps", "_places", "_version"),
+        *("path", "size"),
+    )
 
     path: str
     size: int
     _file: _Descriptor | None
+    _map: NDArray[np.uint8] | None
 
     def __init__(
         self, path: str, size: int | None = None, io: IoCounter | None = None, *, maps: bool = True
@@ -273,6 +278,8 @@ class LocalSource:
         self._io = io or IoCounter()
         self._maps = maps
         self._is_closed = False
+        self._map = None
+        self._places = 0
         self._version: tuple[int, ...] | None = None
         self._open()
         if size is not None and size != self.size:
@@ -288,10 +295,19 @@ class LocalSource:
         """Close the file after the reads in progress; reading afterwards is an error."""
         self._is_closed = True
         self._file = None
+        self.unmap()
 
     def release(self) -> None:
         """Close the file until it is read again."""
         self._file = None
+
+    def unmap(self) -> None:
+        """Let go of the map of the whole file, which ends with the last result that refers to it.
+
+        The file is mapped again after as many reads as before.
+        """
+        self._map = None
+        self._places = 0
 
     def __repr__(self) -> str:
         return f"LocalSource({self.path!r}, {self.size})"
@@ -319,6 +335,11 @@ class LocalSource:
         return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
+        if self._maps and are_scattered(offsets, sizes, self.size):
+            whole = self._mapped_file(offsets)
+            if whole is not None:
+                self._io.count_read(int(sizes.sum()))
+                return Fetched(whole, offsets, sizes)
         layout = lay_out(offsets, sizes, self.size)
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
@@ -363,15 +384,33 @@ class LocalSource:
         file = self._file or self._open()
         if not can_map(file.number) or not is_cached(file.number, offset, size):
             return None
-        end = os.fstat(file.number).st_size
-        if end < self.size:  # touching what is no longer there would end the process
-            raise self._shrunk(end)
+        self._demand_size(file)
         try:
             mapped = map_bytes(file.number, offset, size)
         except OSError:  # no address space, or too many maps
             return None
         self._io.count_read(size)
         return mapped
+
+    def _mapped_file(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """Return a map of the file to read some places in; None if they are to be copied."""
+        self._places += len(offsets)
+        if self._places < PLACES_BEFORE_MAP:
+            return None
+        file = self._file or self._open()
+        if not are_cached(file.number, offsets):
+            return None
+        self._demand_size(file)
+        whole = self._map
+        if whole is None:
+            whole = self._map = kept_maps.map(self, file.number, self.size)
+        return whole
+
+    def _demand_size(self, file: _Descriptor) -> None:
+        """Raise if the file has shrunk: touching what is no longer there would end the process."""
+        end = os.fstat(file.number).st_size
+        if end < self.size:
+            raise self._shrunk(end)
 
     def _fill(self, view: memoryview, offset: int) -> None:
         file = self._file or self._open()

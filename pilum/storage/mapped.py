@@ -18,13 +18,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["MAPPED_BYTES", "NO_WAIT", "can_map", "is_cached", "map_bytes"]
+__all__ = ["MAPPED_BYTES", "NO_WAIT", "are_cached", "can_map", "is_cached", "map_bytes"]
 
 MAPPED_BYTES = 2 * 1024 * 1024
 """Least bytes for which a map costs less than a copy even if all of them are used."""
@@ -69,14 +70,25 @@ def is_cached(descriptor: int, offset: int, size: int) -> bool:
 
     False also if the file system cannot answer, unless it is one in memory.
     """
+    return _are_cached(
+        descriptor, (*range(offset, offset + size, size // _PROBES), offset + size - 1)
+    )
+
+
+def are_cached(descriptor: int, offsets: NDArray[np.int64]) -> bool:
+    """Return whether the page cache holds the bytes at some of many places, as `is_cached`."""
+    return _are_cached(descriptor, offsets[:: max(len(offsets) // _PROBES, 1)].tolist())
+
+
+def _are_cached(descriptor: int, positions: Sequence[int]) -> bool:
     byte = bytearray(1)
     try:
-        for position in (*range(offset, offset + size, size // _PROBES), offset + size - 1):
+        for position in positions:
             if os.preadv(descriptor, [byte], position, NO_WAIT) != 1:
                 return False
     except OSError:
         is_in_memory = _statfs_type(descriptor) == _TMPFS
-        return is_in_memory and os.fstat(descriptor).st_size >= offset + size
+        return is_in_memory and os.fstat(descriptor).st_size > max(positions)
     return True
 
 

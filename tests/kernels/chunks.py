@@ -83,7 +83,7 @@ def decode_page(
     places = [(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
     wanted = None if rows is None else np.array(rows, dtype=np.int64).reshape(-1, 2)
     read = (page, places, num_items, num_rows, None, wanted, None, as_bytes(b"".join(parts)))
-    [decoded] = PageReads([read]).decode(as_bytes(b""), np.empty(0, np.int64))
+    [decoded] = PageReads([read]).decode([])
     return decoded
 
 

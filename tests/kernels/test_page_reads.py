@@ -18,7 +18,6 @@ from pilum.kernels import Block, ChunkTable, Condition, MiniBlock, PageReads, Pl
 PLAIN = MiniBlock(Plan.flat(8), b"\1", 1)
 LARGE = MiniBlock(Plan.flat(8), b"\1", 1, large=True)
 LISTS = MiniBlock(Plan.flat(8), b"\1\2", 1, rep=Block.flat(16))
-NO_BYTES, NO_STARTS = as_bytes(b""), np.empty(0, np.int64)
 
 
 class Page:
@@ -76,12 +75,20 @@ def test_the_rows_of_each_page_come_back(data: st.DataObject, some: list[Page]) 
         expected.append(page.picked(rows))
     planned = PageReads(reads)
     offsets, _ = planned.ranges()
-    found = planned.decode(file, offsets)
+    found = planned.decode([(file, offsets)])
     assert [buffers[0].tobytes() for buffers, _, _ in found] == expected
     assert [count for _, count, _ in found] == [len(values) for values in expected]
     assert [layers for _, _, layers in found] == [
         [(len(values), None, 0, None)] for values in expected
     ]
+    ends = planned.ends
+    parts = [
+        (file[at:], offsets[first:last] - at)
+        for at, first, last in zip(starts, [0, *ends], ends, strict=False)
+        if last > first
+    ]
+    apart = planned.decode(parts)
+    assert [buffers[0].tobytes() for buffers, _, _ in apart] == expected
 
 
 @given(st.data(), st.lists(st.tuples(st.integers(1, 400), st.integers(1, 6)), min_size=1))
@@ -93,7 +100,7 @@ def test_pages_of_one_layout_come_back_as_one(
     planned = PageReads([page.held(own) for page, own in zip(some, rows, strict=True)])
     border = data.draw(st.integers(1, len(some)))
     groups = [list(range(border)), list(range(border, len(some)))]
-    found = planned.decode(NO_BYTES, NO_STARTS, [group for group in groups if group])
+    found = planned.decode([], [group for group in groups if group])
     for (buffers, count, layers), group in zip(found, groups, strict=False):
         whole = b"".join(some[number].picked(rows[number]) for number in group)
         assert (buffers[0].tobytes(), count) == (whole, len(whole))
@@ -109,7 +116,7 @@ def test_lists_of_several_pages_come_back_as_one() -> None:
         ends = np.cumsum([len(part) for part in parts]).tolist()
         places = [(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
         reads.append((LISTS, places, 3, 2, None, None, None, as_bytes(b"".join(parts))))
-    [(buffers, count, layers)] = PageReads(reads).decode(NO_BYTES, NO_STARTS, [[0, 1]])
+    [(buffers, count, layers)] = PageReads(reads).decode([], [[0, 1]])
     assert (buffers[0].tobytes(), count) == (bytes(range(6)), 6)
     [_, (num_rows, validity, nulls, offsets)] = layers
     assert (num_rows, validity, nulls) == (4, None, 0)
@@ -134,7 +141,7 @@ def test_what_is_read_holds_the_rows_and_little_else(data: st.DataObject, page: 
 
 def test_only_some_pages_are_decoded_where_that_is_asked() -> None:
     some = [Page(5, 2), Page(7, 3)]
-    found = PageReads([page.held() for page in some]).decode(NO_BYTES, NO_STARTS, [[1]])
+    found = PageReads([page.held() for page in some]).decode([], [[1]])
     assert [buffers[0].tobytes() for buffers, _, _ in found] == [some[1].values]
 
 
@@ -214,7 +221,7 @@ def test_only_kept_rows_of_the_selected_ones_come_back(
         starts, sizes = planned.ranges()
         parts = [page.file[s : s + n] for s, n in zip(starts, sizes, strict=True)]
         places = np.cumsum([0, *sizes])[:-1].astype(np.int64)
-        [(buffers, count, _)] = planned.decode(as_bytes(b"".join(parts)), places)
+        [(buffers, count, _)] = planned.decode([(as_bytes(b"".join(parts)), places)])
         assert bytes(buffers[0]) == bytes(itertools.compress(picked, wanted))
         assert count == sum(wanted)
 
@@ -235,18 +242,18 @@ def test_a_bit_packed_chunk_has_its_length_if_its_width_answers(width: int) -> N
         file = as_bytes(word_of(chunk) + chunk)
         read = (layout, [(0, 2), (2, len(chunk))], 1000, 1000, None, None, None, file)
         if len(packed) == 128 * width:
-            [bits] = PageReads([read]).mask(NO_BYTES, NO_STARTS, every)
+            [bits] = PageReads([read]).mask([], every)
             assert np.unpackbits(bits, bitorder="little").sum() == 1000
         else:
             with pytest.raises(CorruptFileError, match="bit-packed group"):
-                PageReads([read]).mask(NO_BYTES, NO_STARTS, every)
+                PageReads([read]).mask([], every)
 
 
 def test_rows_beyond_the_page_are_refused() -> None:
     with pytest.raises(CorruptFileError, match="rows"):
         PageReads([Page(5, 2).read(RowRanges.one(3, 6))])
     with pytest.raises(CorruptFileError, match="rows"):
-        PageReads([Page(5, 2).held(RowRanges.one(3, 6))]).decode(NO_BYTES, NO_STARTS)
+        PageReads([Page(5, 2).held(RowRanges.one(3, 6))]).decode([])
 
 
 def test_some_rows_need_a_table_of_chunks() -> None:
@@ -260,7 +267,7 @@ def test_a_damaged_page_among_others_of_its_layout() -> None:
     pages[1].file = bytes(3) + b"\xff\xff" + pages[1].file[5:]
     planned = PageReads([page.held() for page in pages])
     with pytest.raises(CorruptFileError):
-        planned.decode(NO_BYTES, NO_STARTS, [[0, 1]])
+        planned.decode([], [[0, 1]])
 
 
 @pytest.mark.parametrize("place", [(0, 99), (9, 1), (2**62, 2**62), (8, 1)])
@@ -268,7 +275,7 @@ def test_pages_in_memory_lie_within_their_bytes(place: tuple[int, int]) -> None:
     for places in ([place, (0, 8)], [(0, 2), place]):
         planned = PageReads([(PLAIN, places, 1, 1, None, None, None, as_bytes(bytes(8)))])
         with pytest.raises(CorruptFileError):
-            planned.decode(NO_BYTES, NO_STARTS)
+            planned.decode([])
 
 
 @pytest.mark.parametrize("start", [-1, 3, 2**62])
@@ -277,9 +284,10 @@ def test_places_beyond_the_bytes_are_refused(start: int, rows: RowRanges | None)
     page = Page(5, 3)
     planned = PageReads([page.read(rows)])
     starts = np.full(len(planned.ranges()[0]), start, np.int64)
-    for some in (starts, NO_STARTS):
+    body = as_bytes(page.body[:7])
+    for fetched in ([(body, starts)], [(body, starts[:0])], []):
         with pytest.raises(CorruptFileError):
-            planned.decode(as_bytes(page.body[:7]), some)
+            planned.decode(fetched)
 
 
 def test_missing_buffers_are_named() -> None:
@@ -290,4 +298,4 @@ def test_missing_buffers_are_named() -> None:
 @pytest.mark.parametrize("group", [[], [1]])
 def test_groups_of_pages_that_are_not_there_are_refused(group: list[int]) -> None:
     with pytest.raises(CorruptFileError, match="pages"):
-        PageReads([Page(5, 2).held()]).decode(NO_BYTES, NO_STARTS, [group])
+        PageReads([Page(5, 2).held()]).decode([], [group])

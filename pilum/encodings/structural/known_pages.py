@@ -83,9 +83,9 @@ def read_known(
     reads = kernels.PageReads(wanted)
     requests = _requests(reads, [page.source for page, _ in pages])
     fetched = read_together([*requests, *others])
-    data, starts = _one_buffer(fetched[: len(requests)])
+    stored = [(one.data, one.starts) for one in fetched[: len(requests)]]
     decoded = []
-    for group, found in zip(groups, reads.decode(data, starts, groups), strict=True):
+    for group, found in zip(groups, reads.decode(stored, groups), strict=True):
         (buffers, count, layers), first = found, group[0]
         made = [*map(Layer._make, layers)]
         values = pages[first][0].layout.values
@@ -106,19 +106,3 @@ def _requests(reads: kernels.PageReads, sources: Sequence[Source]) -> list[tuple
         requests.append((sources[places[0]], Ranges(offsets[first:last], sizes[first:last])))
         first = last
     return requests
-
-
-def _one_buffer(fetched: Sequence[Fetched]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of all reads as one buffer, and where each range begins in it."""
-    if len(fetched) == 1:
-        return fetched[0].data, fetched[0].starts
-    begins: dict[int, int] = {}
-    data: list[NDArray[np.uint8]] = []
-    end = 0
-    for one in fetched:
-        if id(one.data) not in begins:
-            begins[id(one.data)] = end
-            data.append(one.data)
-            end += len(one.data)
-    starts = [one.starts + begins[id(one.data)] for one in fetched]
-    return np.concatenate(data), np.concatenate(starts)

@@ -88,8 +88,6 @@ _LISTS = frozenset({2, 4, 5, 6})
 _LOOKUP_BYTES = 1024
 """The approximate size of the objects around the arrays."""
 _SMALL_DICTIONARY = 4096
-_NO_BYTES = np.empty(0, np.uint8)
-_NO_STARTS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +177,7 @@ class MiniBlockLayout(Layout):
             if dictionary is not None:
                 found = dictionary.mask(condition)
                 condition = condition.of_indices(found, dictionary.num_values)
-            [bits] = reads.mask(fetched.data, fetched.starts, condition)
+            [bits] = reads.mask([(fetched.data, fetched.starts)], condition)
         return bits
 
 
@@ -206,7 +204,7 @@ def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
     if not pages:
         return []
     reads, fetched, dictionaries = yield from _fetch(pages)
-    columns = _decode(reads, pages, fetched.data, fetched.starts, None)
+    columns = _decode(reads, pages, [fetched], None)
     return [
         _decoded(page, found, dictionary)
         for page, found, dictionary in zip(pages, columns, dictionaries, strict=True)
@@ -320,25 +318,16 @@ def _decode_files(
     groups = [[number_of[next(numbers)] for _ in range(size)] for size in group_sizes]
     every = [pages[place] for place in placed]
     reads = _reads(every, [lookups[place] for place in placed])
-    data, starts, end = [], [], 0
+    fetched: list[Fetched] = []
     offsets, sizes = reads.ranges()
     ends, first, count = reads.ends, 0, 0
     for source, places in order:
         count += len(places)
         last = ends[count - 1]
         if last > first:  # otherwise the file is in memory
-            fetched = source.read(Ranges(offsets[first:last], sizes[first:last]))
-            data.append(fetched.data)
-            starts.append(fetched.starts + end)
-            end += len(fetched.data)
+            fetched.append(source.read(Ranges(offsets[first:last], sizes[first:last])))
         first = last
-    return _decode(reads, every, _joined(data, _NO_BYTES), _joined(starts, _NO_STARTS), groups)
-
-
-def _joined(parts: list[NDArray[Any]], nothing: NDArray[Any]) -> NDArray[Any]:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else nothing
+    return _decode(reads, every, fetched, groups)
 
 
 def joint_key(page: PageRead) -> Hashable | None:
@@ -394,14 +383,12 @@ def _reads(pages: Sequence[PageRead], lookups: Sequence[_Lookup | None]) -> kern
 def _decode(
     reads: kernels.PageReads,
     pages: Sequence[PageRead],
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
+    fetched: Sequence[Fetched],
     groups: list[list[int]] | None,
 ) -> list[_Columns]:
+    found = [(one.data, one.starts) for one in fetched]
     return _located(
-        pages,
-        lambda: reads.decode(data, starts, groups),
-        lambda i: reads.decode(data, starts, [[i]]),
+        pages, lambda: reads.decode(found, groups), lambda i: reads.decode(found, [[i]])
     )
 
 

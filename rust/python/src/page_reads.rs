@@ -110,6 +110,9 @@ impl ChunkTable {
     }
 }
 
+/// Bytes of ranges of one file, and where each begins in them.
+type FetchedArg<'py> = (Bytes<'py>, PyReadonlyArray1<'py, i64>);
+
 /// Position and bytes.
 type Place = (usize, usize);
 
@@ -187,6 +190,24 @@ fn kept_rows(
     Ok(Arc::new(found.map_err(|error| corrupt(py, &error))?))
 }
 
+/// Bytes that were fetched, and where each range begins in them; of each file, in the order of the
+/// ranges. Those of a page are of one file.
+struct Fetched<'a>(Vec<(&'a [u8], &'a [i64])>);
+
+impl<'a> Fetched<'a> {
+    /// The bytes with a range, and where it and the following ones begin; nothing if it is missing.
+    fn starting_at(&self, range: usize) -> (&'a [u8], &'a [i64]) {
+        let mut skipped = 0;
+        for &(data, starts) in &self.0 {
+            match starts.get(range - skipped..) {
+                Some(following) if !following.is_empty() => return (data, following),
+                _ => skipped += starts.len(),
+            }
+        }
+        (&[], &[])
+    }
+}
+
 struct Read {
     page: Py<MiniBlock>,
     num_items: usize,
@@ -201,10 +222,9 @@ impl Read {
     fn rows<'a>(
         &'a self,
         memory: Option<&'a [u8]>,
-        data: &'a [u8],
-        starts: &[i64],
+        fetched: &Fetched<'a>,
     ) -> Result<Rows<'a>, Corrupt> {
-        let start = |range: usize| {
+        let start = |starts: &[i64], range: usize| {
             let start = starts.get(range).ok_or_else(|| out_of_range("ranges"))?;
             size(*start, "position of a range")
         };
@@ -216,16 +236,18 @@ impl Read {
                 (place(whole.words)?, place(whole.body)?, index)
             }
             Source::Fetched(first, whole) => {
+                let (data, starts) = fetched.starting_at(*first);
                 let place = |range: usize, (_, length): Place| {
-                    part(data, start(first + range)?, length, "page, bytes")
+                    part(data, start(starts, range)?, length, "page, bytes")
                 };
                 let index = whole.index.map(|index| place(2, index)).transpose()?;
                 (place(0, whole.words)?, place(1, whole.body)?, index)
             }
             Source::Picked(first, picked) => {
+                let (data, starts) = fetched.starting_at(*first);
                 let mut chunks = Vec::with_capacity(picked.chunks.len());
                 for &(range, chunk) in &picked.chunks {
-                    let start = start(first + range)?.saturating_add(chunk.start);
+                    let start = start(starts, range)?.saturating_add(chunk.start);
                     chunks.push(Chunk { start, ..chunk });
                 }
                 return Ok(Rows {
@@ -258,8 +280,7 @@ impl Read {
     }
 }
 
-/// Rows of several mini-block pages. Those in files that are in memory may be of any file, all
-/// others are of one file and are fetched with one request.
+/// Rows of several mini-block pages, of any files; files that are in memory need no fetching.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct PageReads {
     reads: Vec<Read>,
@@ -345,16 +366,15 @@ impl PageReads {
 
     /// Decodes the rows of groups of pages, each group into one array; each page on its own if
     /// there are no groups. All pages of a group have the layout of its first one.
-    #[pyo3(signature = (data, starts, groups=None))]
+    #[pyo3(signature = (fetched, groups=None))]
     #[allow(clippy::needless_pass_by_value)]
     fn decode<'py>(
         &self,
         py: Python<'py>,
-        data: Bytes<'py>,
-        starts: PyReadonlyArray1<'py, i64>,
+        fetched: Vec<FetchedArg<'py>>,
         groups: Option<Vec<Vec<usize>>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (data, starts) = (contiguous(&data)?, contiguous(&starts)?);
+        let fetched = fetched_of(&fetched)?;
         let files = self.files(py)?;
         let memory = views(&files)?;
         let decoded = py.detach(|| {
@@ -366,7 +386,7 @@ impl PageReads {
                         .get(number)
                         .zip(memory.get(number))
                         .ok_or_else(|| out_of_range("pages"))?;
-                    pages.push((read, read.rows(*memory, data, starts)?));
+                    pages.push((read, read.rows(*memory, &fetched)?));
                 }
                 let layout = pages.first().map(|(read, _)| &read.page.get().0);
                 let layout = layout.ok_or_else(|| out_of_range("pages of a group"))?;
@@ -393,16 +413,15 @@ impl PageReads {
     fn mask<'py>(
         &self,
         py: Python<'py>,
-        data: Bytes<'py>,
-        starts: PyReadonlyArray1<'py, i64>,
+        fetched: Vec<FetchedArg<'py>>,
         condition: &Condition,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (data, starts) = (contiguous(&data)?, contiguous(&starts)?);
+        let fetched = fetched_of(&fetched)?;
         let files = self.files(py)?;
         let memory = views(&files)?;
         let masks = py.detach(|| {
             let mask = |(read, memory): (&Read, &Option<&[u8]>)| {
-                let rows = read.rows(*memory, data, starts)?;
+                let rows = read.rows(*memory, &fetched)?;
                 pages::mask(&read.page.get().0, &rows, &condition.0)
             };
             let reads = self.reads.iter().zip(&memory);
@@ -411,6 +430,11 @@ impl PageReads {
         let masks = masks.map_err(|error| corrupt(py, &error))?;
         PyList::new(py, masks.into_iter().map(|bits| bits.into_pyarray(py)))
     }
+}
+
+fn fetched_of<'a>(fetched: &'a [FetchedArg<'_>]) -> PyResult<Fetched<'a>> {
+    let one = |(data, starts): &'a FetchedArg<'_>| Ok((contiguous(data)?, contiguous(starts)?));
+    Ok(Fetched(fetched.iter().map(one).collect::<PyResult<_>>()?))
 }
 
 type Files<'py> = Vec<Option<PyReadonlyArray1<'py, u8>>>;
