@@ -331,7 +331,7 @@ class LocalSource:
                 return Fetched(mapped, _FIRST, ranges.sizes)
         start = offset % ALIGNMENT_BYTES
         buffer = _allocate(start + size)
-        self._fill(buffer.data[start:], offset)
+        self._io.count_read(size, self._fill(buffer.data[start:], offset))
         return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
@@ -369,10 +369,10 @@ class LocalSource:
                 pass
             if done < len(regions):
                 self._announce(regions[done:])
-        if done:
-            self._io.count_read(num_bytes, num_requests)
         for offset, size, place in regions[done:]:
-            self._fill(view[place : place + size], offset)
+            num_requests += self._fill(view[place : place + size], offset)
+            num_bytes += size
+        self._io.count_read(num_bytes, num_requests)
 
     def _announce(self, regions: list[tuple[int, int, int]]) -> None:
         """Ask the system to fetch regions, which would otherwise wait for each other."""
@@ -412,18 +412,20 @@ class LocalSource:
         if end < self.size:
             raise self._shrunk(end)
 
-    def _fill(self, view: memoryview, offset: int) -> None:
+    def _fill(self, view: memoryview, offset: int) -> int:
+        """Read bytes from a position on; return the number of calls."""
         file = self._file or self._open()
-        preadv, done = getattr(os, "preadv", read_into), 0
+        preadv, done, num_calls = getattr(os, "preadv", read_into), 0, 0
         while done < len(view):  # Linux reads at most 2 GiB per call
             try:
                 count = preadv(file.number, [view[done:]], offset + done)
             except OSError as error:
                 raise self._unreadable(error) from error
-            self._io.count_read(count)
             if count == 0:
                 raise self._shrunk(offset + done)
             done += count
+            num_calls += 1
+        return num_calls
 
     def _open(self) -> _Descriptor:
         if self._is_closed:
