@@ -360,11 +360,11 @@ def _read_columns(
 
 
 def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
-    """Read groups of fields, one group per thread, each with one round of requests."""
+    """Read groups of fields, one per thread with this one, each with one round of requests."""
     groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
     flat = [[segment for field in group for segment in field] for group in groups]
-    futures = [submit(partial(read_segments, part)) for part in flat]
-    results = [iter(future.result()) for future in futures]
+    futures = [submit(partial(read_segments, part)) for part in flat[1:]]
+    results = [iter(read_segments(flat[0])), *(iter(future.result()) for future in futures)]
     return [
         [next(results[index % len(groups)]) for _ in group] for index, group in enumerate(segments)
     ]
