@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "JobSpec", "Kind", "carry_out", "merge_clauses", "read_job", "run_job"]
 
 _LOG = logging.getLogger("pilum")
+_SIZES = ("max_rows_per_file", "max_bytes_per_file")
 _CLAUSES = {
     "when_matched": {
         "update": "when_matched_update_all",
@@ -233,10 +234,11 @@ def _merge(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) 
 
     target, on, job = given.pop("target"), given.pop("on"), given.pop("job", None)
     methods = merge_clauses(given)
+    sizes = {name: given.pop(name) for name in _SIZES if name in given}
     frame = read_files(
         spark, **{name: value for name, value in given.items() if name not in _CLAUSES}
     )
-    merge = pilum.spark.merge_into(spark, target, frame, on, storage_options=storage)
+    merge = pilum.spark.merge_into(spark, target, frame, on, **sizes, storage_options=storage)
     for method in methods or ["when_matched_update_all", "when_not_matched_insert_all"]:
         getattr(merge, method)()
     if job is not None:
@@ -276,7 +278,7 @@ _TYPES = {
     **dict.fromkeys(("mode", "schema_mode", "job", "journal", "filter", "blobs", "where"), str),
     **dict.fromkeys(_CLAUSES, str),
     **dict.fromkeys(("files_per_commit", "commit_every", "num_partitions", "memory_limit"), int),
-    **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_source_bytes"), int),
+    **dict.fromkeys((*_SIZES, "max_source_bytes"), int),
     **dict.fromkeys(("target_rows_per_fragment", "target_bytes_per_fragment"), int),
     **dict.fromkeys(("version", "batch_size", "older_than_days", "retain_versions"), int),
     **dict.fromkeys(("deep", "delete_unverified", "dry_run"), bool),
@@ -303,7 +305,10 @@ KINDS = {
     "merge": Kind(
         _merge,
         ("source", "target", "on"),
-        ("format", "schema", "transform", "options", "job", *_CLAUSES),
+        (
+            *("format", "schema", "transform", "options", "job", *_CLAUSES),
+            *_SIZES,
+        ),
     ),
     "export": Kind(
         _export,

@@ -48,6 +48,8 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align, new_schema
 from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.write.write import (
+    MAX_BYTES_PER_FILE,
+    MAX_ROWS_PER_FILE,
     Target,
     WriteOptions,
     all_targets,
@@ -112,9 +114,9 @@ class FragmentKeywords(FileKeywords, total=False):
 
 WRITE_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
-        "max_rows_per_file": _OPTIONS.max_rows_per_file,
+        "max_rows_per_file": MAX_ROWS_PER_FILE,
         "max_rows_per_group": _OPTIONS.layout.max_rows_per_group,
-        "max_bytes_per_file": _OPTIONS.max_bytes_per_file,
+        "max_bytes_per_file": MAX_BYTES_PER_FILE,
         "buffer_alignment": _OPTIONS.layout.buffer_alignment,
         "encoding_options": _OPTIONS.layout.encoding,
         "enable_v2_manifest_paths": True,

@@ -152,7 +152,8 @@ def _rewritten(
     if not old:
         return None
     require_clusterable(snapshot)
-    job = job_on(latest, replace(options, version=snapshot.manifest.data_version))
+    sizes = options.for_table(snapshot.manifest.config)
+    job = job_on(latest, replace(sizes, version=snapshot.manifest.data_version))
     run_tasks = sort(ClusterJob(job, _rows_of(snapshot, old), stored_bytes(old)))
     try:
         move = Move(old, tuple(fragment for part in run_tasks() for fragment in part))

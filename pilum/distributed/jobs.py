@@ -190,7 +190,8 @@ def start_job(
         uri: Location of the table.
         schema: Schema of the data; in append mode the table keeps its own.
         mode: "create" requires that no table exists; the other modes create it if none exists.
-        options: Options that determine how rows are divided into files.
+        options: Options that determine how rows are divided into files. Limits that they lack are
+            the target sizes of an existing table.
         version: File version; if None, that of the table or the default for a new table.
         storage_options: Options of the object store.
         schema_mode: "merge" adds the columns that the table lacks, in append mode.
@@ -231,7 +232,12 @@ def start_job(
         )
     # The commit would also refuse it, but only after all tasks have written.
     latest.manifest.require_continuable(f"{store.uri}, version {latest.manifest.version}")
-    job = replace(job, read_version=latest.manifest.version, stable_row_ids=False)
+    job = replace(
+        job,
+        read_version=latest.manifest.version,
+        options=job.options.for_table(latest.manifest.config),
+        stable_row_ids=False,
+    )
     if mode == "overwrite":
         found = latest.manifest
         return _new(job, schema, version or found.data_version, found.first_new_field_id)

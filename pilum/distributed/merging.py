@@ -41,6 +41,7 @@ from pilum.table.changes.merge_rows import (
 from pilum.table.changes.row_changes import matching_rows
 from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.write import WriteOptions
 
 __all__ = [
     "MERGE_ADDRESS",
@@ -100,11 +101,18 @@ class MergePart:
 class DistributedMerge(MergeClauses):
     """A builder of a merge; an engine derives a class that joins the rows.
 
-    Clauses are configured as in `pilum.MergeInsertBuilder`.
+    Clauses are configured as in `pilum.MergeInsertBuilder`. The options determine how rows are
+    divided into files; limits that they lack are the target sizes of the table.
     """
 
-    def __init__(self, change: RowChange, on: str | Iterable[str] | None) -> None:
+    def __init__(
+        self,
+        change: RowChange,
+        on: str | Iterable[str] | None,
+        options: WriteOptions | None = None,
+    ) -> None:
         self._change = change
+        self._options = options or WriteOptions()
         self._table = change.opened()
         keys = [on] if isinstance(on, str) else [*(on or ())]
         super().__init__(self._table.snapshot.schema, keys)
@@ -148,8 +156,8 @@ class DistributedMerge(MergeClauses):
         clauses = self._bound(snapshot, schema)
         if local is not None:
             with Spool(pa.RecordBatchReader.from_batches(schema, local)) as spool:
-                return merge_rows(snapshot, spool, clauses)
-        parts = spread(MergeJob(job, schema, clauses))
+                return merge_rows(snapshot, spool, clauses, self._options)
+        parts = spread(MergeJob(replace(job, options=self._options), schema, clauses))
         others = np.concatenate([np.empty(0, np.uint64), *(part.others for part in parts)])
         return finish_merge(snapshot, clauses, [part.written for part in parts], others)
 
@@ -187,12 +195,13 @@ def write_merge_part(
             pairs.append(of_source.column(MERGE_ADDRESS))
             yield convert(of_source, merge.source)
 
-    snapshot, prefix = merge.write.base.snapshot, attempt.prefix(merge.write.uuid)
+    job, snapshot = merge.write, merge.write.base.snapshot
+    options = replace(job.options, file_name_prefix=attempt.prefix(job.uuid))
     with Spool(pa.RecordBatchReader.from_batches(merge.source, source_rows())) as spool:
         addresses = pa.chunked_array(pairs, pa.int64())
         rows = np.flatnonzero(addresses.is_valid().to_numpy())
         matches = Matches(_unsigned(addresses.drop_null()), rows)
-        part = merge_part(snapshot, spool, merge.clauses, matches, prefix)
+        part = merge_part(snapshot, spool, merge.clauses, matches, options)
     left = _unsigned(pa.chunked_array(others, pa.int64()))
     if merge.clauses.others is None or not len(left):
         return MergePart(part, left)

@@ -9,7 +9,7 @@ tasks            └──▶ write files whose names ──▶ results, pickled
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -215,7 +215,8 @@ def _rewrite(
     attempt: Attempt,
 ) -> Rewritten:
     rows = ScanOptions(filter=filter, fragment_ids=group)
-    return rewrite_matching(job.base.snapshot, rows, values, attempt.prefix(job.uuid))
+    options = replace(job.options, file_name_prefix=attempt.prefix(job.uuid))
+    return rewrite_matching(job.base.snapshot, rows, values, options)
 
 
 def _bound(

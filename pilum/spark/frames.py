@@ -213,8 +213,10 @@ def write(
             all of these columns close together.
         hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
         num_partitions: Number of tasks that write sorted rows.
-        max_rows_per_file: Number of rows after which a task starts a new file.
-        max_bytes_per_file: Number of bytes after which a task starts a new file.
+        max_rows_per_file: Number of rows after which a task starts a new file. By default the
+            table's setting `lance.compaction.target_rows_per_fragment`, or else 1,048,576.
+        max_bytes_per_file: Number of bytes after which a task starts a new file. By default the
+            table's setting `lance.compaction.target_bytes_per_fragment`, or else 90 GiB.
         data_storage_version: File format version of a new or overwritten table.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
         encoding_options: Settings of the encodings.

@@ -18,6 +18,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, Stru
 
 from pilum.distributed import Attempt
 from pilum.distributed.conditions import ROW_ADDRESS
+from pilum.distributed.jobs import write_options
 from pilum.distributed.merging import (
     MERGE_ADDRESS,
     MERGE_PRESENT,
@@ -28,7 +29,7 @@ from pilum.distributed.merging import (
     write_merge_part,
 )
 from pilum.distributed.row_changes import RowChange
-from pilum.distributed.tasks import require_count
+from pilum.distributed.tasks import optional_count, require_count
 from pilum.errors import ColumnNotFoundError
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
@@ -54,6 +55,8 @@ def merge_into(
     *,
     branch: str | None = None,
     local_rows: int = 0,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> SparkMerge:
     """Begin a merge, which matches the rows of a frame with the table rows of equal keys.
@@ -72,6 +75,9 @@ def merge_into(
         local_rows: A source with at most this many rows is collected and merged by the driver, with
             the same result and without a shuffle. To find out, the source is evaluated with a limit
             of one more row.
+        max_rows_per_file: Number of rows after which a task starts a new file. By default the
+            target size of the table, as for the next argument; see `pilum.spark.write`.
+        max_bytes_per_file: Number of bytes after which a task starts a new file.
         storage_options: Settings of the store.
 
     Returns:
@@ -84,8 +90,10 @@ def merge_into(
         InvalidInputError: If no key is given and the table has none.
     """
     local_rows = require_count("local_rows", local_rows)
+    max_rows = optional_count("max_rows_per_file", max_rows_per_file, 1)
+    max_bytes = optional_count("max_bytes_per_file", max_bytes_per_file, 1)
     change = RowChange.of(table_uri(uri), branch, storage_options=storage_options)
-    return SparkMerge(spark, change, source, on, local_rows)
+    return SparkMerge(spark, change, source, on, local_rows, max_rows, max_bytes)
 
 
 class SparkMerge(DistributedMerge):
@@ -103,8 +111,11 @@ class SparkMerge(DistributedMerge):
         source: DataFrame,
         on: str | Iterable[str] | None,
         local_rows: int,
+        max_rows: int | None,
+        max_bytes: int | None,
     ) -> None:
-        super().__init__(change, on)
+        sizes = write_options(max_rows_per_file=max_rows, max_bytes_per_file=max_bytes)
+        super().__init__(change, on, sizes)
         keys = [on] if isinstance(on, str) else [*(on or ())]
         names = self.stored_schema.names
         if is_case_sensitive(spark) and set(keys).difference(names):

@@ -17,9 +17,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 import pilum
-from pilum.distributed.tasks import require_count
+from pilum.distributed.recent_files import compact_recent
+from pilum.distributed.tasks import optional_count, require_count
 from pilum.distributed.versions import branch_uri
 from pilum.errors import DatasetNotFoundError, InvalidInputError, JobMismatchError
+from pilum.spark.job_reports import JobRecorder
 from pilum.spark.merging import merge_into
 from pilum.spark.names import find_name, is_case_sensitive, quoted
 from pilum.spark.options import table_uri
@@ -43,6 +45,9 @@ def upsert(
     branch: str | None = None,
     app_id: str | None = None,
     local_rows: int = _LOCAL_ROWS,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    compact_every: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that updates rows with known keys and adds others.
@@ -71,6 +76,10 @@ def upsert(
             Spark Connect does not provide it.
         local_rows: A micro-batch with at most this many rows is merged by the driver, without a
             shuffle.
+        max_rows_per_file: As in `merge_into`, like the next one.
+        max_bytes_per_file: Number of bytes after which a task starts a new file.
+        compact_every: After this many micro-batches, the newest small files are joined with one
+            commit, on the driver. A failure of that is logged, and the next time joins more.
         storage_options: Settings of the store.
 
     Returns:
@@ -91,7 +100,19 @@ def upsert(
     local_rows = require_count("local_rows", local_rows)
     access = dict(storage_options or {})
     place = branch_uri(table_uri(uri), branch, access)
-    return _Upsert(place, keys, newest_by, delete_when, names, app_id, local_rows, access)
+    return _Upsert(
+        place,
+        keys,
+        newest_by,
+        delete_when,
+        names,
+        app_id,
+        local_rows,
+        optional_count("max_rows_per_file", max_rows_per_file, 1),
+        optional_count("max_bytes_per_file", max_bytes_per_file, 1),
+        optional_count("compact_every", compact_every, 1),
+        access,
+    )
 
 
 @dataclass(frozen=True)
@@ -105,9 +126,18 @@ class _Upsert:
     columns: tuple[str, ...] | None
     app_id: str | None
     local_rows: int
+    max_rows: int | None
+    max_bytes: int | None
+    compact_every: int | None
     storage_options: Mapping[str, str] = field(repr=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self._apply(frame, batch_id)
+        if self.compact_every and (batch_id + 1) % self.compact_every == 0:
+            with JobRecorder("compact", self.uri):
+                compact_recent(self.uri, self.storage_options)
+
+    def _apply(self, frame: DataFrame, batch_id: int) -> None:
         app_id = self.app_id or _query_id(frame)
         newest = frame if self.newest_by is None else _newest(frame, self.on, self.newest_by)
         changes = self._marked(newest)
@@ -141,6 +171,8 @@ class _Upsert:
         app_id, number = key
         once = {"mode": "create", "txnAppId": app_id, "txnVersion": str(number)}
         access = {f"storage.{name}": value for name, value in self.storage_options.items()}
+        sizes = {"maxRowsPerFile": self.max_rows, "maxBytesPerFile": self.max_bytes}
+        once |= {name: str(size) for name, size in sizes.items() if size is not None}
         if self.delete_when is not None:
             frame = frame.where(~sf.col(_GOES)).drop(_GOES)
         writer = frame.write.format(PilumDataSource.name()).mode("append")
@@ -162,6 +194,8 @@ class _Upsert:
                 frame,
                 self.on,
                 local_rows=self.local_rows,
+                max_rows_per_file=self.max_rows,
+                max_bytes_per_file=self.max_bytes,
                 storage_options=self.storage_options,
             )
             if self.delete_when is None:

@@ -194,6 +194,37 @@ def test_a_merge_is_done_again_when_others_changed_its_rows(spark: SparkSession,
         merge.when_matched_update({"v": "target.v + 1000"}).execute()
 
 
+@pytest.mark.parametrize("local_rows", [0, 1000], ids=["tasks", "driver"])
+def test_files_of_a_merge_end_where_they_should(
+    spark: SparkSession, uri: str, local_rows: int
+) -> None:
+    """At limits of the call, or else at the target sizes of the table, which SQL sets."""
+    pilum.write_dataset(pa.table({"k": range(300), "v": ["x" * 200] * 300}), uri)
+    source = spark.range(200, 400, 1, 1).selectExpr("id AS k", "repeat(md5(string(id)), 8) AS v")
+
+    def new_rows(**limits: Any) -> list[int]:
+        known = {one.fragment_id for one in pilum.dataset(uri).get_fragments()}
+        merge = pilum.spark.merge_into(spark, uri, source, "k", local_rows=local_rows, **limits)
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        fragments = pilum.dataset(uri).get_fragments()
+        return [one.count_rows() for one in fragments if one.fragment_id not in known]
+
+    assert max(new_rows()) > 60
+    found = new_rows(max_rows_per_file=30)
+    assert (max(found), sum(found)) == (30, 200)
+    for key, value in (("rows", 25), ("bytes", 1)):
+        pilum.spark.sql(
+            spark,
+            "ALTER TABLE t SET TBLPROPERTIES "
+            f"('lance.compaction.target_{key}_per_fragment' = '{value}')",
+            tables={"t": uri},
+        )
+        found = new_rows()
+        assert (max(found), sum(found)) == (25, 200)
+    assert len(new_rows(max_rows_per_file=100, max_bytes_per_file=1 << 30)) < len(found)
+    assert pilum.dataset(uri).count_rows() == 400
+
+
 def test_a_job_is_merged_once(spark: SparkSession, uri: str) -> None:
     make(uri)
     for expected in (4, 0):

@@ -89,6 +89,26 @@ def test_rows_of_a_stream_may_say_that_a_row_goes(spark: SparkSession, uri: str)
     assert sorted(row["id"] for row in found) == [1, 2, 5]
 
 
+def test_small_files_are_joined_every_few_batches(spark: SparkSession, uri: str) -> None:
+    """A batch that runs again changes nothing, and a failure to join does not fail it."""
+    take = pilum.spark.upsert(uri, "id", app_id="stream", compact_every=3)
+    counts = []
+    for number in range(6):
+        rows_of_batch = [(number, number, 0), (number + 1, -number, 0)]
+        take(spark.createDataFrame(rows_of_batch, SCHEMA), number)
+        counts.append(len(pilum.dataset(uri).get_fragments()))
+    assert (counts[2], counts[5]) == (1, 1)
+    assert max(counts) == 3
+    assert rows(uri) == [(n, n, 0) for n in range(6)] + [(6, -5, 0)]
+    before = version(uri)
+    take(spark.createDataFrame([(5, 5, 0)], SCHEMA), 5)
+    assert (len(rows(uri)), version(uri)) == (7, before)
+    jobs = [row.job for row in pilum.spark.reports(spark).where(f"table = '{uri}'").collect()]
+    assert jobs.count("compact") == 3
+    with pytest.raises(InvalidInputError, match="compact_every"):
+        pilum.spark.upsert(uri, "id", compact_every=0)
+
+
 def test_two_rows_of_one_key_need_an_order(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     pilum.write_dataset(pa.table({"id": [1], "n": [1], "at": [1]}), uri)
     arrive(tmp_path / "incoming", (1, 2, 2), (1, 3, 3))

@@ -51,6 +51,7 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 from pilum.table.read.windows import batches, rows_of_window
 from pilum.table.write.align import Alignment, align
+from pilum.table.write.write import WriteOptions
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter, BoundProjection
@@ -198,13 +199,16 @@ class MergedPart:
     num_inserted: int
 
 
-def merge_rows(snapshot: Snapshot, spool: Spool, clauses: Clauses) -> tuple[Update, MergeCounts]:
+def merge_rows(
+    snapshot: Snapshot, spool: Spool, clauses: Clauses, options: WriteOptions | None = None
+) -> tuple[Update, MergeCounts]:
     """Write and count changed and new rows; the table changes only when the result is committed.
 
-    The errors are those of `MergeInsertBuilder.execute`; after any exception, no file is left.
+    `options` are those of `write_rows`. The errors are those of `MergeInsertBuilder.execute`; after
+    any exception, no file is left.
     """
     require_rewritable(snapshot)
-    merge = _Merge(snapshot, spool, clauses)
+    merge = _Merge(snapshot, spool, clauses, options)
     matches = merge.matches()
     part = merge.write(matches)
     with discarded_on_failure(snapshot, part.rewritten.fragments):
@@ -217,7 +221,7 @@ def merge_part(
     spool: Spool,
     clauses: Clauses,
     matches: Matches,
-    file_name_prefix: str | None = None,
+    options: WriteOptions | None = None,
 ) -> MergedPart:
     """Write changed and new rows of a part of the source, as one task of a merge.
 
@@ -225,7 +229,7 @@ def merge_part(
     have are left to `finish_merge`. The errors are those of `merge_rows`.
     """
     require_rewritable(snapshot)
-    return _Merge(snapshot, spool, clauses, file_name_prefix).write(matches)
+    return _Merge(snapshot, spool, clauses, options).write(matches)
 
 
 def finish_merge(
@@ -268,7 +272,7 @@ class _Merge:
     snapshot: Snapshot
     spool: Spool
     clauses: Clauses
-    file_name_prefix: str | None = None
+    options: WriteOptions | None = None
     changed: list[NDArray[np.uint64]] = field(default_factory=list)
     removed: list[NDArray[np.uint64]] = field(default_factory=list)
     num_inserted: int = 0
@@ -463,13 +467,13 @@ class _Merge:
 
         Nulls of columns that the source does not have are therefore not stored.
         """
-        schema, prefix = self.snapshot.written, self.file_name_prefix
+        schema, options = self.snapshot.written, self.options
         if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:
             inserted = (batch.select(schema.names) for batch in inserted)
-            return write_rows(self.snapshot, schema, chain(updated, inserted), prefix)
-        fragments = write_rows(self.snapshot, schema, updated, prefix)
+            return write_rows(self.snapshot, schema, chain(updated, inserted), options)
+        fragments = write_rows(self.snapshot, schema, updated, options)
         with discarded_on_failure(self.snapshot, fragments):
-            return (*fragments, *write_rows(self.snapshot, source.schema, inserted, prefix))
+            return (*fragments, *write_rows(self.snapshot, source.schema, inserted, options))
 
 
 def _items(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:

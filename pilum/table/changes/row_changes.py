@@ -139,15 +139,17 @@ def write_rows(
     snapshot: Snapshot,
     schema: Schema,
     batches: Iterable[pa.RecordBatch],
-    file_name_prefix: str | None = None,
+    options: WriteOptions | None = None,
 ) -> tuple[Fragment, ...]:
-    """Write rows to new fragments in the version of the table's files, as `write_fragments`."""
+    """Write rows to new fragments in the version of the table's files, as `write_fragments`.
+
+    Limits that the options lack are the target sizes of the table.
+    """
+    manifest = snapshot.manifest
+    options = (options or WriteOptions()).for_table(manifest.config)
     # References to places outside of the table existed before.
-    options = WriteOptions(
-        version=snapshot.manifest.data_version,
-        allow_uris=True,
-        file_name_prefix=file_name_prefix,
-    )
+    options = replace(options, version=manifest.data_version, allow_uris=True)
+    options = options.for_stream(len(schema.fields))
     with progress("Writing", None) as done:
         return write_fragments(snapshot.store, schema, counted(batches, done), options)
 
@@ -242,18 +244,18 @@ def rewrite_matching(
     snapshot: Snapshot,
     rows: ScanOptions,
     values: Mapping[str, BoundProjection],
-    file_name_prefix: str | None = None,
+    options: WriteOptions | None = None,
 ) -> Rewritten:
     """Write the changed rows of some fragments, as one task of `update_rows`.
 
     `rows` selects by a filter, fragments and a range; its columns are ignored. The values are
-    expressions with the type of their column.
+    expressions with the type of their column. `options` are those of `write_rows`.
     """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []
     schema = snapshot.written
     changed = _changed(snapshot, rows, values, found)
-    fragments = write_rows(snapshot, schema, changed, file_name_prefix)
+    fragments = write_rows(snapshot, schema, changed, options)
     return Rewritten(fragments, np.concatenate([np.empty(0, np.uint64), *found]))
 
 

@@ -12,7 +12,7 @@ docs/format/table.md, "Writing".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -36,6 +36,8 @@ from pilum.table.model.names import data_path, new_data_file_name
 from pilum.table.write.sidecars import SidecarFiles, discard_file
 
 __all__ = [
+    "MAX_BYTES_PER_FILE",
+    "MAX_ROWS_PER_FILE",
     "Target",
     "WriteObserver",
     "WriteOptions",
@@ -101,6 +103,14 @@ class WriteObserver(Protocol):
         """Take notice of a fragment that is written."""
 
 
+MAX_ROWS_PER_FILE = 1024 * 1024
+"""The number of rows after which a new file is started, unless another is given."""
+
+MAX_BYTES_PER_FILE = 90 << 30
+"""The size at which a new file is started, unless another is given."""
+
+_TARGET_ROWS = "lance.compaction.target_rows_per_fragment"
+_TARGET_BYTES = "lance.compaction.target_bytes_per_fragment"
 _STREAM_BYTES = 48 * 1024 * 1024
 _LEAST_PAGE_BYTES = 1024 * 1024
 
@@ -110,8 +120,9 @@ class WriteOptions:
     """Options for the sizes and names of data files.
 
     Attributes:
-        max_rows_per_file: Maximum number of rows in a file.
-        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        max_rows_per_file: Maximum number of rows in a file; None for `MAX_ROWS_PER_FILE`.
+        max_bytes_per_file: A file that has grown to this size gets no further batch; None for
+            `MAX_BYTES_PER_FILE`.
         version: File version to write.
         layout: Sizes and encodings within the files.
         file_name_prefix: Prefix of the file names, to identify their writer.
@@ -124,8 +135,8 @@ class WriteOptions:
         observer: Is called for each fragment; None for no calls.
     """
 
-    max_rows_per_file: int = 1024 * 1024
-    max_bytes_per_file: int = 90 << 30
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
     version: FileVersion = DEFAULT_VERSION
     layout: FileOptions = _LAYOUT
     file_name_prefix: str | None = None
@@ -137,13 +148,27 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, found {getattr(self, name)}")
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, found {size}")
         if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
             raise InvalidInputError(
                 f"file_name_prefix: expected letters, digits, - and _, found "
                 f"{self.file_name_prefix!r}"
             )
+
+    def for_table(self, config: Mapping[str, str]) -> WriteOptions:
+        """Return options whose missing limits are the target sizes of the table with this config.
+
+        A compaction joins files until they have these sizes. InvalidInputError is raised if a
+        setting that is needed is not a positive number.
+        """
+        rows, size = self.max_rows_per_file, self.max_bytes_per_file
+        return replace(
+            self,
+            max_rows_per_file=_setting(config, _TARGET_ROWS) if rows is None else rows,
+            max_bytes_per_file=_setting(config, _TARGET_BYTES) if size is None else size,
+        )
 
     def for_stream(self, num_columns: int) -> WriteOptions:
         """Return options for rows that no one else keeps in memory: their pages are smaller.
@@ -155,6 +180,18 @@ class WriteOptions:
             return self
         layout = self.layout.within(_STREAM_BYTES, num_columns, _LEAST_PAGE_BYTES)
         return replace(self, layout=layout)
+
+
+def _setting(config: Mapping[str, str], key: str) -> int | None:
+    text = config.get(key)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidInputError(
+            f"setting {key} of the table: expected a positive whole number, found {text!r}; "
+            "change it with update_config"
+        )
+    return int(text)
 
 
 def write_fragments(
@@ -197,6 +234,8 @@ class _RollingWriter:
     def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
         self._schema = schema
         self._options = options
+        self._max_rows = options.max_rows_per_file or MAX_ROWS_PER_FILE
+        self._max_bytes = options.max_bytes_per_file or MAX_BYTES_PER_FILE
         self._targets = cycle(options.targets or (Target(store),))
         self._pending = PendingFiles(options.unfinished_bytes, pending_of(store))
         self._written: list[tuple[Target, str]] = []
@@ -210,7 +249,7 @@ class _RollingWriter:
         start = 0
         while start < batch.num_rows:
             file = self._file or self._open()
-            part = batch.slice(start, self._options.max_rows_per_file - self._num_rows)
+            part = batch.slice(start, self._max_rows - self._num_rows)
             file.write_batch(part)
             start += part.num_rows
             self._num_rows += part.num_rows
@@ -263,10 +302,7 @@ class _RollingWriter:
         return SidecarFiles(target.store, path, options.pack_bytes, options.allow_uris)
 
     def _is_full(self, file: DataFileWriter) -> bool:
-        return (
-            self._num_rows >= self._options.max_rows_per_file
-            or file.bytes_written() >= self._options.max_bytes_per_file
-        )
+        return self._num_rows >= self._max_rows or file.bytes_written() >= self._max_bytes
 
     def _close(self, file: DataFileWriter) -> None:
         if self._sidecars:

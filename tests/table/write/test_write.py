@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import pilum
 from pilum.errors import InvalidInputError
 from pilum.storage.local import LocalStore
 from pilum.table.write.align import new_schema
@@ -92,3 +93,16 @@ def test_nothing_is_left_when_the_data_ends_in_failure(
 def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(options))):
         WriteOptions(**options)
+
+
+def test_rewritten_rows_fill_files_of_the_target_size_of_the_table(tmp_path: Path) -> None:
+    table = pilum.write_dataset(pa.table({"k": range(1000)}), tmp_path / "t")
+    table.update_config({"lance.compaction.target_rows_per_fragment": "300"})
+    table.update({"k": "k + 1"})
+    table.merge_insert("k").when_not_matched_insert_all().execute(pa.table({"k": range(2000)}))
+    rows = [one.count_rows() for one in table.get_fragments()]
+    assert rows == [300, 300, 300, 100, 300, 300, 300, 100]
+    table.update_config({"lance.compaction.target_rows_per_fragment": "many"})
+    with pytest.raises(InvalidInputError, match=r"setting lance\.compaction\..*many"):
+        table.update({"k": "k + 1"})
+    assert table.count_rows() == 2000
