@@ -12,7 +12,7 @@ python=${PYTHON:-$(scripts/find-python.sh)}
 tag=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 venv=build/spark-$release-python-$tag
 install() {
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes "$@"
+    "$venv/bin/python" -P -m pip install --quiet --disable-pip-version-check --require-hashes "$@"
 }
 
 if ! cmp --silent "$lock" "$venv/installed.lock"; then
