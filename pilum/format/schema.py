@@ -140,7 +140,7 @@ class Field:
         if self.logical_type in PLAIN_TYPES:
             return True
         if self.is_struct and self.children:
-            return self.is_packed or self.blob_version > 0 or _BLOB in self.metadata
+            return self.is_packed or self.is_blob
         return not self.is_list and self.list_size is None
 
     @property
@@ -164,6 +164,11 @@ class Field:
         if self.is_struct:
             return 2 if self.metadata.get(EXTENSION_NAME) == _BLOB_V2 else 0
         return 1 if _BLOB in self.metadata and self.logical_type == "large_binary" else 0
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether this is a column of blobs, in the form of users or of files."""
+        return bool(self.metadata) and (_BLOB in self.metadata or self.blob_version > 0)
 
     @property
     def is_key(self) -> bool:
@@ -573,7 +578,7 @@ def _fault_of(field: Field) -> str:
         return f"field {field.name!r} is never null and of type null"
     if field.id >= _NO_ID_LEFT or (field.id < 0 and field.id != DESCRIPTOR_ID):
         return f"field {field.name!r} has the id {field.id}"
-    if not field.children or field.blob_version or _BLOB in field.metadata:
+    if not field.children or field.is_blob:
         return ""  # members of blob descriptors have no ids
     lacking = (child.name for child in field.children if child.id == DESCRIPTOR_ID)
     return next((f"field {field.name!r}: its member {name!r} has no id" for name in lacking), "")

@@ -44,6 +44,7 @@ from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_overlay import DataOverlay
 from pilum.table.commit.operations.data_replacement import DataReplacement
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.merge import Merge
@@ -87,7 +88,9 @@ _NO_IDS = np.empty(0, dtype=np.uint64)
 _NOTHING = DeletionVector(np.empty(0, dtype=np.uint32))
 _NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
 _ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
-_RECORDING = (DataReplacement, Delete, Overwrite, Update)
+_IN_PLACE = (DataOverlay, DataReplacement)
+"""Operations that give fragments new values and move no rows."""
+_RECORDING = (*_IN_PLACE, Delete, Overwrite, Update)
 """Operations that change rows and record in which fragments."""
 
 
@@ -245,7 +248,7 @@ def changed_step(snapshot: Snapshot) -> Step:
             f"{snapshot.store.uri}, version {snapshot.manifest.version}: {_arm(committed)} does "
             "not record which rows it changed; begin again after it, with a new checkpoint"
         )
-    lost = () if isinstance(operation, DataReplacement) else _lost(snapshot)
+    lost = () if isinstance(operation, _IN_PLACE) else _lost(snapshot)
     rows = Rows.ADDED if isinstance(operation, Overwrite) else Rows.CHANGED
     new = (*_new_fragments(snapshot, committed), *_changed(snapshot, committed))
     return _step(snapshot, (*lost, *_pieces(snapshot, rows, new)))
@@ -313,6 +316,8 @@ def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
     operation, ids = committed and committed.operation, set[int]()
     if isinstance(operation, DataReplacement):
         ids = {one.fragment_id for one in operation.replacements}
+    elif isinstance(operation, DataOverlay):
+        ids = {one.fragment_id for one in operation.groups}
     elif isinstance(operation, Update) and operation.mode is UpdateMode.COLUMNS:
         ids = {fragment.id for fragment in operation.updated}
     return [fragment for fragment in snapshot.manifest.fragments if fragment.id in ids]

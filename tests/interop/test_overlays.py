@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -146,6 +147,20 @@ def test_random_overlays_against_a_model(library: Any, tmp_path: Path) -> None:
     addresses = found["_rowaddr"].to_numpy().astype(np.int64)
     assert len(addresses) > _ROWS // 2
     assert (found["i"].to_numpy() == model[(addresses >> 32) * 20 + (addresses & 0xFFFF)]).all()
+
+
+@LIBRARIES
+def test_changes_between_versions_include_overlays(library: Any, tmp_path: Path) -> None:
+    dataset = new(library, tmp_path / "t", enable_stable_row_ids=True, max_rows_per_file=20)
+    dataset = add(library, dataset, pa.table({"i": [500, 501]}), [NUMBER], [3, 5], fragment=1)
+    dataset = add(library, dataset, pa.table({"t": ["x", "y"]}), [TEXT], [[5, 7]], fragment=1)
+    for begin, expected in ((1, [500, 501, 27]), (2, [501, 27])):
+        deltas = [one.dataset(dataset.uri).delta(compared_against=begin) for one in (pilum, lance)]
+        found = [one.get_updated_rows().read_all().to_pydict() for one in deltas]
+        assert found[0] == found[1]
+        assert found[0]["i"] == expected
+        assert not any(one.get_inserted_rows().read_all().num_rows for one in deltas)
+        assert not any(one.get_deleted_row_ids().read_all().num_rows for one in deltas)
 
 
 def covered(dataset: pilum.LanceDataset) -> list[int]:
@@ -337,12 +352,33 @@ def test_overlays_that_do_not_fit(
     assert pilum.dataset(dataset.uri).version == 1
 
 
-def test_overlays_of_blobs_are_refused_by_name(tmp_path: Path) -> None:
-    kind = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    rows = pa.table({"b": [b"x", b"y"]}, schema=pa.schema([kind]))
-    dataset = pilum.write_dataset(rows, tmp_path / "t", data_storage_version="2.1")
-    with pytest.raises(UnsupportedFeatureError, match="an overlay of blobs"):
-        add(pilum, dataset, pa.table({"b": pa.array([b"z"], pa.large_binary())}), [0], [1])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_overlays_of_blobs_are_refused_as_the_reference_ignores_them(
+    version: str, tmp_path: Path
+) -> None:
+    kind = pilum.blob_field("b")
+    if version == "2.1":
+        kind = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    for name, values in (("t", [b"x", b"y"]), ("new", [b"z"])):
+        blobs = pilum.blob_array(values) if version == "2.2" else values
+        rows = pa.table({"b": blobs}, schema=pa.schema([kind]))
+        pilum.write_dataset(rows, tmp_path / name, data_storage_version=version)
+    dataset, other = pilum.dataset(tmp_path / "t"), pilum.dataset(tmp_path / "new")
+    [file] = other.get_fragments()[0].metadata.files
+    shutil.copy(tmp_path / "new/data" / file.path, tmp_path / "t/data")
+    for library in (pilum, lance):
+        numbers = map(int, version.split("."))
+        file = library.fragment.DataFile(file.path, [0], [0], *numbers)
+        overlay = library.LanceOperation.DataOverlayFile(file, [1])
+        group = library.LanceOperation.DataOverlayGroup(0, [overlay])
+        change = library.LanceOperation.DataOverlay([group])
+        if library is pilum:
+            with pytest.raises(UnsupportedFeatureError, match="ignore; write blobs with update"):
+                pilum.LanceDataset.commit(dataset.uri, change, read_version=1)
+    found = lance.LanceDataset.commit(dataset.uri, change, read_version=1)
+    assert [blob.readall() for blob in found.take_blobs("b", indices=[0, 1])] == [b"x", b"y"]
+    with pytest.raises(UnsupportedFeatureError, match=f"the overlay {file.path} has blobs"):
+        pilum.dataset(dataset.uri).to_table()
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,9 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+import pilum
+import pilum.file
+import pilum.fragment
 from pilum.distributed import Mode, commit_parts, start_job, write_part
 from pilum.storage.open import open_store
 from pilum.table.read.snapshot import Snapshot
@@ -45,6 +48,22 @@ def write_table(uri: str, data: pa.Table, mode: Mode = "create") -> int:
     """Writes a table without Spark; returns the version."""
     job = start_job(uri, data.schema, mode)
     return commit_parts(job, [write_part(job, data.to_batches(), partition=0)])
+
+
+def add_overlay(
+    table: pilum.LanceDataset, fragment: pilum.LanceFragment, column: str, values: Mapping[int, int]
+) -> None:
+    """Gives some physical rows of a fragment other values of an int64 column."""
+    name, places = f"overlay-{table.version}.lance", sorted(values)
+    new = pa.table({column: pa.array([values[place] for place in places], pa.int64())})
+    with pilum.file.LanceFileWriter(f"{table.uri}/data/{name}", new.schema) as writer:
+        writer.write_batch(new)
+    [field] = table.snapshot.schema.project([column]).fields
+    file = pilum.fragment.DataFile(name, [field.id], [0], 2, 2)
+    overlays = [pilum.LanceOperation.DataOverlayFile(file, places)]
+    group = pilum.LanceOperation.DataOverlayGroup(fragment.fragment_id, overlays)
+    change = pilum.LanceOperation.DataOverlay([group])
+    pilum.LanceDataset.commit(table.uri, change, read_version=table.version)
 
 
 def filters_in_spark(frame: DataFrame) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spark.helpers import add_overlay
 
 import pilum
 from pilum.distributed.following import Follower, Limit, Offset
@@ -123,7 +124,7 @@ def test_a_merge_that_only_inserts_adds_rows(uri: str) -> None:
     assert walk(uri, follow(uri), Offset(4)) == [[8]]
 
 
-@pytest.mark.parametrize("change", ["delete", "update", "overwrite", "restore"])
+@pytest.mark.parametrize("change", ["delete", "update", "overwrite", "restore", "data_overlay"])
 def test_changes_of_older_rows_are_told_passed_over_or_read_again(uri: str, change: str) -> None:
     table = pilum.dataset(uri)
     if change == "delete":
@@ -132,6 +133,8 @@ def test_changes_of_older_rows_are_told_passed_over_or_read_again(uri: str, chan
         table.update({"id": "id + 10"}, where="id = 3")
     elif change == "overwrite":
         pilum.write_dataset(rows(30, 31), uri, mode="overwrite")
+    elif change == "data_overlay":
+        add_overlay(table, table.get_fragments()[1], "id", {1: 13})
     else:
         pilum.dataset(uri, version=1).restore()
     append(uri, 8)
@@ -139,6 +142,7 @@ def test_changes_of_older_rows_are_told_passed_over_or_read_again(uri: str, chan
         walk(uri, follow(uri), Offset(4))
     assert walk(uri, follow(uri, onChange="skip"), Offset(4)) == [[8]]
     again = {"delete": [], "update": [13], "overwrite": [30, 31], "restore": [0, 1, 2, 3]}
+    again["data_overlay"] = [2, 13]
     assert walk(uri, follow(uri, onChange="reread"), Offset(4)) == [[*again[change], 8]]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructType
+from spark.helpers import add_overlay
 
 import pilum
 from pilum.distributed.following import Follower, Limit, Offset
@@ -25,7 +26,7 @@ from pilum.spark.stream_source import (
 SCHEMA = StructType().add("id", LongType()).add("n", LongType())
 OPERATIONS = (
     *("append", "delete", "delete all", "update", "upsert", "insert", "compact", "overwrite"),
-    *("add column", "update column"),
+    *("add column", "update column", "overlay"),
 )
 
 Rows = dict[int, int]
@@ -61,6 +62,8 @@ def change(table: pilum.LanceDataset, operation: str, number: int) -> pilum.Lanc
         table.optimize.compact_files()
     elif operation == "add column":
         table.add_columns({f"c{number}": "id"})
+    elif operation == "overlay":
+        overlay(table, number)
     else:
         replace_column(table, number)
     return table
@@ -85,6 +88,13 @@ def replace_column(table: pilum.LanceDataset, number: int, *, tells: bool = True
     )
     pilum.LanceDataset.commit(table.uri, operation, read_version=table.version)
     table.checkout_latest()
+
+
+def overlay(table: pilum.LanceDataset, number: int) -> None:
+    """Gives the first and the last row of a fragment another value, even if they are deleted."""
+    for fragment in table.get_fragments()[:1]:
+        add_overlay(table, fragment, "n", {0: number, fragment.physical_rows - 1: number})
+        table.checkout_latest()
 
 
 def told(uri: str, limit: Limit) -> list[dict[str, Any]]:
@@ -116,6 +126,7 @@ def applied(feed: list[dict[str, Any]]) -> Rows:
 
 
 @settings(max_examples=30)
+@example(["overlay", "delete", "overlay", "compact", "overlay"], Limit(files=1))
 @given(
     operations=st.lists(st.sampled_from(OPERATIONS), max_size=6),
     limit=st.sampled_from([Limit(), Limit(files=1), Limit(rows=4)]),

@@ -124,8 +124,11 @@ def _cells(
     own = [one for one in overlays if one.covers(part.ids)]
     if not own:
         return None
-    if any(field.blob_version for field in path):
-        raise UnsupportedFeatureError(f"column {base.field.name!r}: an overlay of blobs")
+    if any(field.is_blob for field in part.walk()):
+        raise UnsupportedFeatureError(
+            f"column {base.field.name!r}: the overlay {own[0].file.path} has blobs, which other "
+            "readers of the format ignore; write blobs with update or merge_insert"
+        )
     top = base.field.project([tuple(field.name for field in path[1:])])
     covered = [_covered(one, part, base.num_rows) for one in own]
     rows = np.concatenate(covered)
@@ -153,7 +156,8 @@ def _covered(overlay: OverlayFile, part: Field, num_rows: int) -> NDArray[np.uin
     listed = [number for number in part.ids if number in overlay.file.fields]
     if part.id not in listed and not set(leaves) <= set(listed):
         raise UnsupportedFeatureError(
-            f"column {part.name!r}: the overlay {overlay.file.path} has only some of its members"
+            f"column {part.name!r}: the overlay {overlay.file.path} has only some of the members "
+            "of its lists; an overlay replaces lists as a whole"
         )
     rows = overlay.rows_of(listed[0], num_rows)
     if any(not np.array_equal(rows, overlay.rows_of(number, num_rows)) for number in listed[1:]):

@@ -106,7 +106,7 @@ def test_columns_of_other_lengths(dataset: pilum.LanceDataset) -> None:
 
 def test_members_of_a_list_are_replaced_together(dataset: pilum.LanceDataset) -> None:
     leaves = [leaf.id for leaf in dataset.snapshot.schema.fields[1].leaves()]
-    with pytest.raises(UnsupportedFeatureError, match="only some of its members"):
+    with pytest.raises(UnsupportedFeatureError, match="only some of the members of its lists"):
         read(dataset, overlay(shared(_ROWS), leaves[0]))
     apart = OverlayRows((_ROWS, BitMap([0, 1]).serialize()), are_shared=False)
     with pytest.raises(CorruptFileError, match="values in different rows"):
