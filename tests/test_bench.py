@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("rich", reason="the bench needs rich")
 
 import bench
+import pilum
 from bench import against, integrations
 from bench.cli import main
 from bench.goals import slower, verdicts
@@ -32,6 +33,7 @@ from bench.shapes import SHAPES
 from bench.vectors import cases as vector_cases
 from bench.vectors import goals as vector_goals
 from bench.vectors import page as vector_page
+from bench.vectors.rows import recall_at, rows_by_probes
 from bench.vectors.run import Figure as VectorFigure
 
 
@@ -222,6 +224,36 @@ def test_vectors_have_verdicts_and_a_table_for_the_guide(tmp_path: Path) -> None
     assert text.startswith("before\n")
     assert text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
+
+
+def test_recall_counts_where_as_many_rows_are_compared() -> None:
+    shape, seconds = vector_cases.SHAPES[0], {"pilum": [1e-4], "pylance": [1e-3]}
+    recalls = {"pilum": 0.7, "pylance": 0.8}
+    figure = VectorFigure(shape, "IVF_FLAT", "ids and distances", seconds, recalls)
+    for level, is_met in ((None, False), (0.75, False), (0.81, True)):
+        figure.level_recall = level
+        assert all(one.is_met is is_met for one in vector_goals.verdicts([figure], {}))
+    [line] = [one for one in vector_page.section([figure], {}, []).splitlines() if "0.700" in one]
+    assert "| 0.700 | 0.810 | 0.800 |" in line
+
+
+def test_rows_of_partitions_are_counted_by_brute_force(tmp_path: Path) -> None:
+    vectors = vector_cases.make_vectors("clustered", 600, 4, 5)
+    dataset = pilum.write_dataset(vectors.table(), tmp_path / "t")
+    dataset.create_index("vector", "IVF_FLAT", num_partitions=6)
+    rows = rows_by_probes(dataset, vectors.queries)
+    assert rows[-1] == 600
+    [found] = dataset.stats.index_stats("vector_idx")["indices"]
+    nearest = [
+        np.argsort(((np.array(found["centroids"]) - query) ** 2).sum(axis=1))[:2]
+        for query in vectors.queries
+    ]
+    sizes = [sum(found["partitions"][one]["size"] for one in own) for own in nearest]
+    assert rows[1] == np.mean(sizes)
+    by_probes = {1: 0.5, 2: 0.6, 3: 0.9}
+    for num_rows, recall in ((5, 0.5), (10, 0.5), (15, 0.55), (20, 0.6), (25, 0.675), (99, 0.9)):
+        found_recall = recall_at(num_rows, np.array([10.0, 20.0, 40.0]), by_probes.__getitem__)
+        assert found_recall == pytest.approx(recall)
 
 
 def test_the_nearest_vectors_of_groups_are_those_of_brute_force() -> None:

@@ -42,7 +42,7 @@ def verdicts(figures: Sequence[Figure], memory: Memory) -> Iterator[Verdict]:
     if compared:
         worst = min(compared, key=_difference)
         yield Verdict(
-            "recall@10 with equal parameters, at worst",
+            "recall@10 with equal parameters, comparing as many rows, at worst",
             "not below pylance's (by more than 0.01)",
             f"{_difference(worst):+.3f} ({worst.kind}, {worst.name}, {worst.shape})",
             _difference(worst) >= _LEAST_RECALL,
@@ -58,7 +58,8 @@ def verdicts(figures: Sequence[Figure], memory: Memory) -> Iterator[Verdict]:
 
 
 def _difference(figure: Figure) -> float:
-    return figure.recalls["pilum"] - figure.recalls["pylance"]
+    own = figure.recalls["pilum"] if figure.level_recall is None else figure.level_recall
+    return own - figure.recalls["pylance"]
 
 
 def _of_search(figure: Figure) -> Iterator[Verdict]:

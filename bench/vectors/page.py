@@ -16,9 +16,12 @@ _HEAD = """## Vectors
 
 Each library built its own indices with the same parameters on its own copy of the table, and
 searched with the same settings; k = 10, queries that are not among the rows, recall@10 against an
-exact search. Libraries took turns; medians. {cores} cores of {processor}. The last column is a
-library with the vectors in memory, in one thread, at the least effort that reaches the recall of
-pilum. A filter that is repeated is evaluated once: the session keeps its rows.
+exact search. Libraries took turns of ten queries; medians. {cores} cores of {processor}. The last
+column is a library with the vectors in memory, in one thread, at the least effort that reaches the
+recall of pilum. A filter that is repeated is evaluated once: the session keeps its rows.
+
+"Level" is the recall of pilum where it compares as many rows as pylance. With as many partitions,
+pylance often compares more rows, because the sizes of its partitions differ more.
 
 Times of pilum under "Goals" are those of a prepared search (`prepare_nearest`), where that is
 faster than `to_table`.
@@ -41,8 +44,8 @@ _IN_GUIDE: dict[str, dict[str, int]] = {
 
 _BEGIN, _END = "<!-- written by bench.vectors -->\n", "<!-- end -->\n"
 
-_COLUMNS = """| | pilum | prepared | pylance | times faster | recall pilum | pylance | in memory |
-|---|---:|---:|---:|---:|---:|---:|---|
+_COLUMNS = """| | pilum | prepared | pylance | times faster | recall | level | pylance | in memory |
+|---|---:|---:|---:|---:|---:|---:|---:|---|
 """
 
 
@@ -123,6 +126,7 @@ def cells_of(figure: Figure) -> list[str]:
         _time(figure, "pylance"),
         f"{figure.median('pylance') / figure.best:.1f}",
         _recall(figure, "pilum"),
+        "" if figure.level_recall is None else f"{figure.level_recall:.3f}",
         _recall(figure, "pylance"),
         f"{figure.peer} {_time(figure, figure.peer)}" if figure.peer else "",
     ]

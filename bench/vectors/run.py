@@ -1,4 +1,9 @@
-"""Runs the searches: recall first, then the libraries take turns, query after query."""
+"""Runs the searches: recall first, then the libraries take turns of some queries each.
+
+After a turn of another library, the first query takes longer, as memory that it needs is no longer
+in the caches of the processor. With turns of one query, that would count for whichever follows the
+one that uses most memory.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ from numpy.typing import NDArray
 
 from bench.vectors.cases import Build, Search, Shape, Vectors
 from bench.vectors.peers import InMemory, InMemoryPeers
+from bench.vectors.rows import recall_at, rows_by_probes
 
 __all__ = ["BUILD", "LIBRARIES", "Figure", "K", "asker", "measure", "recall_of"]
 
@@ -22,6 +28,7 @@ LIBRARIES = {"pilum": "pilum", "pylance": "lance"}
 K = 10
 BUILD = "build"
 _SECONDS = 2.0
+_QUERIES_OF_TURN = 10
 
 
 @dataclass(slots=True)
@@ -34,6 +41,8 @@ class Figure:
         name: Name of the search, or `BUILD`.
         samples: Seconds by library.
         recalls: Recall@10 by library; empty for builds.
+        level_recall: That of pilum where it compares as many rows as pylance; None for graphs, and
+            for searches of all rows.
         peer: The library in memory that is measured too; empty for none.
         size_bytes: Size of the index that pilum built; 0 for searches.
     """
@@ -43,6 +52,7 @@ class Figure:
     name: str
     samples: dict[str, list[float]] = field(default_factory=dict)
     recalls: dict[str, float] = field(default_factory=dict)
+    level_recall: float | None = None
     peer: str = ""
     size_bytes: int = 0
 
@@ -104,6 +114,8 @@ def _searched(
         asks[name] = asker(root / build.kind, name, vectors, nearest, search)
         if search.batch == 1:
             figure.recalls[name] = recall_of(asks[name], expected)
+    if search.batch == 1 and "ef" not in nearest and nearest.get("use_index", True):
+        figure.level_recall = _level_recall(root / build.kind, vectors, nearest, search)
     if search.batch == 1 and not (search.is_varied or search.is_cold):
         asks["prepared"] = _prepared(root / build.kind, vectors, nearest, search)
     effort = None if peer is None else peer.least_effort(vectors, figure.recalls["pilum"])
@@ -113,15 +125,27 @@ def _searched(
         asks[peer.name] = _peer_asker(peer, vectors, effort)
     names, spent, turn = list(asks), 0.0, 0
     figure.samples = {name: [] for name in names}
-    while turn < 10 or (spent < _SECONDS and turn < 2000):
+    while turn < 1 or (spent < _SECONDS and turn < 2000 / _QUERIES_OF_TURN):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = time.perf_counter()
-            asks[name](turn)
-            seconds = time.perf_counter() - start
-            figure.samples[name].append(seconds / search.batch)
-            spent += seconds
+            for number in range(turn * _QUERIES_OF_TURN, (turn + 1) * _QUERIES_OF_TURN):
+                start = time.perf_counter()
+                asks[name](number)
+                seconds = time.perf_counter() - start
+                figure.samples[name].append(seconds / search.batch)
+                spent += seconds
         turn += 1
     return figure
+
+
+def _level_recall(root: Path, vectors: Vectors, nearest: dict[str, Any], search: Search) -> float:
+    own, peer = (rows_by_probes(_open(root, name), vectors.queries) for name in LIBRARIES)
+    expected = vectors.nearest_of(search.groups)
+
+    def recall(nprobes: int) -> float:
+        given = {**nearest, "nprobes": nprobes}
+        return recall_of(asker(root, "pilum", vectors, given, search), expected)
+
+    return recall_at(peer[nearest["nprobes"] - 1], own, recall)
 
 
 def _open(root: Path, name: str) -> Any:
