@@ -32,8 +32,9 @@ __all__ = [
     "ValueBlock",
     "block_of",
     "fixed_bytes",
-    "integers",
     "list_items",
+    "number_array",
+    "number_values",
     "truths",
     "validity_mask",
     "value_bytes",
@@ -231,11 +232,16 @@ def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
     return np.ones(len(array), dtype=np.bool_) if bitmap is None else _bits(bitmap, array)
 
 
-def integers(values: NDArray[np.generic]) -> pa.Array:
-    """Return integers as an Arrow array; `pa.array` would import pandas if it is installed."""
+def number_array(values: NDArray[np.generic]) -> pa.Array:
+    """Return numbers as an Arrow array; `pa.array` would import pandas if it is installed."""
     own = np.ascontiguousarray(values)
     kind = pa.from_numpy_dtype(own.dtype)
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
+
+
+def number_values(array: pa.Array) -> NDArray[Any]:
+    """Return numbers as numpy values, zeros for nulls; `to_numpy` would import pandas."""
+    return fixed_bytes(array).view(array.type.to_pandas_dtype())
 
 
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.arrays import filtered, list_offsets, without_null_values
-from pilum.blocks import validity_mask
+from pilum.blocks import number_values, validity_mask
 from pilum.format.paths import LeafPath
 
 __all__ = ["ALL_VALID", "Levels", "chain_of", "ravel", "shown_items"]
@@ -269,7 +269,7 @@ def shown_items(
     Returns:
         Offsets of the lists from 0 on, whether one that is alive is empty, and the items.
     """
-    stored = list_offsets(array).to_numpy(zero_copy_only=False)
+    stored = number_values(list_offsets(array))
     shown = None if alive is None else alive.view(np.uint8)
     offsets, has_empty, wanted = kernels.shown_offsets(stored, shown)
     first = int(stored[0])

@@ -34,7 +34,7 @@ from pilum.blocks import (
     StringBlock,
     ValueBlock,
     block_of,
-    integers,
+    number_array,
 )
 from pilum.encodings.base import Candidate, Compressive
 from pilum.encodings.compressive.bitpacking import InlineBitpacking, OutOfLineBitpacking
@@ -312,7 +312,7 @@ def _distinct(
         if found is None:
             return None
         numbers, firsts = found
-        values = block_of(leaf.take(integers(firsts)))
+        values = block_of(leaf.take(number_array(firsts)))
         return values, FixedBlock(numbers.view(np.uint8), 32, len(numbers))
     width = block.bits // 8
     # All nulls are zeros in the block.

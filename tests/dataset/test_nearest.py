@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -485,3 +487,27 @@ def test_bad_prepared_searches_are_named(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         dataset.prepare_nearest("v", **keywords)
+
+
+def test_searching_imports_no_pandas(tmp_path: Path) -> None:
+    """Which takes longer, and more memory, than all the rest of a first search."""
+    vectors = np.random.default_rng(3).normal(size=(256, 8)).astype(np.float32)
+    table = pa.table({"id": range(256), "v": vectors_of(vectors, pa.float32(), 8)})
+    places = []
+    for kind in ("IVF_PQ", "IVF_RQ", "IVF_HNSW_SQ"):
+        places.append(str(tmp_path / kind))
+        given: dict[str, Any] = {}
+        if "PQ" in kind:
+            given = {"num_sub_vectors": 2, "num_bits": 4, "sample_rate": 16}
+        pilum.write_dataset(table, places[-1]).create_index("v", kind, num_partitions=2, **given)
+    code = f"""
+import sys, numpy, pilum
+scans = [{{}}, {{"filter": "id > 5", "prefilter": True}}, {{"filter": "id < 256"}}]
+for place in {places!r}:
+    for scan in scans:
+        for more in ({{}}, {{"refine_factor": 2}}, {{"use_index": False}}):
+            nearest = {{"column": "v", "q": numpy.zeros(8), "k": 3, **more}}
+            assert pilum.dataset(place).to_table(nearest=nearest, **scan).num_rows == 3
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

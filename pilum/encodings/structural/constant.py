@@ -39,7 +39,7 @@ from pilum.blocks import (
     StringBlock,
     ValueBlock,
     block_of,
-    integers,
+    number_array,
     value_bytes,
 )
 from pilum.encodings.base import (
@@ -294,7 +294,7 @@ def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | Non
         return None
     values = leaf
     if levels.max_def:
-        values = leaf.take(integers(_valid(levels, levels.def_)))
+        values = leaf.take(number_array(_valid(levels, levels.def_)))
     if len(values) == 0:
         return None
     if not _all_same(values):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.blocks import integers
+from pilum.blocks import number_array
 from pilum.index.files import IndexFileWriter, IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.partition import (
@@ -89,7 +89,7 @@ def write_documents(folder: IndexFolderWriter, number: int, documents: Documents
     }
     for level, indices in enumerate(documents.elements):
         columns[f"{ELEMENT_PREFIX}{level}"] = indices
-    arrays = {name: integers(values) for name, values in columns.items()}
+    arrays = {name: number_array(values) for name, values in columns.items()}
     schema = pa.schema([pa.field(name, one.type, False) for name, one in arrays.items()])
     table = pa.Table.from_arrays(list(arrays.values()), schema=schema)
     total = documents.statistics.num_tokens
@@ -187,18 +187,18 @@ def _batch(made: Mapping[str, Any], kind: str, schema: pa.Schema) -> pa.RecordBa
         pa.Array.from_buffers(
             pa.float32(), len(made["max_scores"]), [None, pa.py_buffer(made["max_scores"])]
         ),
-        integers(made["lengths"]),
+        number_array(made["lengths"]),
         _lists(made["impacts"]),
     ]
     if kind == "stream":
         offsets, data, lists, starts = made["positions"]
         columns.append(_binary(offsets, data))
-        columns.append(pa.ListArray.from_arrays(integers(lists), integers(starts)))
+        columns.append(pa.ListArray.from_arrays(number_array(lists), number_array(starts)))
     elif kind == "pieces":
         documents, *pieces = made["positions"]
         lists, offsets, data = pieces
         columns.append(
-            pa.ListArray.from_arrays(integers(documents), _lists((lists, offsets, data)))
+            pa.ListArray.from_arrays(number_array(documents), _lists((lists, offsets, data)))
         )
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -210,4 +210,4 @@ def _binary(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
 
 def _lists(lists: BinaryLists) -> pa.Array:
     offsets, items, data = lists
-    return pa.ListArray.from_arrays(integers(offsets), _binary(items, data))
+    return pa.ListArray.from_arrays(number_array(offsets), _binary(items, data))

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import number_values
 from pilum.errors import InvalidInputError
 from pilum.format.rows import Addresses
 from pilum.index.base import REFERENCE, VALUE, IndexRows, Part
@@ -389,7 +390,7 @@ def encoded(
 
 def _encode(batch: pa.RecordBatch, parameters: VectorParameters, models: Models) -> Encoded:
     vectors, rows = indexed_vectors(batch.column(VALUE), parameters.vectors, parameters.metric)
-    references = batch.column(REFERENCE).to_numpy()
+    references = number_values(batch.column(REFERENCE))
     if rows is not None:
         references = references[rows]
     if parameters.assigned is not None:

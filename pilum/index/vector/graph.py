@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import number_array, number_values
 from pilum.errors import CorruptFileError
 from pilum.index.vector.flat import COLUMN as FLAT_COLUMN
 from pilum.index.vector.flat import FlatQuantizer
@@ -123,9 +124,9 @@ def build_graph(
         "level_offsets": levels,
     }
     columns_of_rows = [
-        pa.array(ids),
-        pa.ListArray.from_arrays(pa.array(offsets), pa.array(linked)),
-        pa.ListArray.from_arrays(pa.array(offsets), pa.array(away)),
+        number_array(ids),
+        pa.ListArray.from_arrays(number_array(offsets), number_array(linked)),
+        pa.ListArray.from_arrays(number_array(offsets), number_array(away)),
     ]
     rows = pa.RecordBatch.from_arrays(columns_of_rows, schema=GRAPH_SCHEMA)
     return GraphRows(rows, json.dumps(about, separators=(",", ":")))
@@ -164,4 +165,4 @@ def _integers(array: pa.Array, type: pa.DataType, name: str, path: str) -> NDArr
         raise CorruptFileError(
             f"column {name!r}: {array.type} with {array.null_count} nulls, not {type}", path
         )
-    return np.asarray(array.to_numpy())
+    return number_values(array)

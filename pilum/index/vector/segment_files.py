@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import number_array, number_values
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.rows import Addresses, RowRanges
 from pilum.index.files import IndexFile, IndexFolderWriter
@@ -256,7 +257,7 @@ def _array(column: pa.ChunkedArray, name: str, path: str) -> NDArray[Any]:
     if array.null_count:
         raise CorruptFileError(f"column {name!r}: {array.null_count} nulls", path)
     if not pa.types.is_fixed_size_list(array.type):
-        return np.asarray(array.to_numpy())
+        return number_values(array)
     found, valid = matrix(array)
     if valid is not None:
         raise CorruptFileError(f"column {name!r}: nulls in a vector", path)
@@ -395,7 +396,7 @@ class SegmentWriter:
         if len(rows):
             stored = self._quantizer.arranged(columns)
             arrays = [_column(stored[field.name]) for field in self._quantizer.fields]
-            batch = [pa.array(rows, pa.uint64()), *arrays]
+            batch = [number_array(rows), *arrays]
             self._auxiliary.write(pa.RecordBatch.from_arrays(batch, schema=self._schema))
         self._lengths.append(len(rows))
         if graph is not None:
@@ -439,7 +440,7 @@ class SegmentWriter:
 
 
 def _column(array: NDArray[Any]) -> pa.Array:
-    return pa.array(array) if array.ndim == 1 else vector_column(array)
+    return number_array(array) if array.ndim == 1 else vector_column(array)
 
 
 def _compact(value: object) -> str:

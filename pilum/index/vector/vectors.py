@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.arrays import storage_type
+from pilum.blocks import number_array, number_values, validity_mask
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.index.vector.metrics import Metric
 
@@ -115,19 +116,15 @@ def matrix(array: pa.Array | pa.ChunkedArray) -> tuple[Matrix, NDArray[np.bool_]
     width = array.type.list_size
     # `values` includes the items of null rows, and those before the offset.
     items = array.values.slice(array.offset * width, len(array) * width)
-    valid = None if not array.null_count else _valid(array)
+    valid = None if not array.null_count else validity_mask(array)
     if items.null_count:
-        valid = _both(valid, np.asarray(_valid(items).reshape(-1, width).all(axis=1)))
+        valid = _both(valid, np.asarray(validity_mask(items).reshape(-1, width).all(axis=1)))
     dtype = _DTYPES[items.type]
     buffer = items.buffers()[1]
     if buffer is None or not len(items):
         return np.empty((len(array), width), dtype), valid
     flat = np.frombuffer(buffer, dtype, len(items), items.offset * dtype.itemsize)
     return np.require(flat.reshape(len(array), width), requirements="A"), valid
-
-
-def _valid(array: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def unnested(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
@@ -141,13 +138,13 @@ def unnested(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+    lengths = number_values(array.value_lengths())
     return array.flatten(), np.repeat(np.arange(len(array)), lengths)
 
 
 def vector_column(vectors: Matrix) -> pa.FixedSizeListArray:
     """Return vectors as an Arrow array, without copying if they are contiguous."""
-    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
+    flat = number_array(vectors.reshape(-1))
     field = pa.field("item", flat.type)
     return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(field, vectors.shape[1]))
 

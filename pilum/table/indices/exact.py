@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays import join_arrays
+from pilum.blocks import number_array, number_values
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import Addresses
 from pilum.index.vector.metrics import Metric
@@ -197,7 +199,9 @@ def nearest_by_scan(
     )
     best = _joined([Nearest.of((), query.k) for _ in query.queries])
     for table in scan_tables(snapshot, with_selection(snapshot, asked, use)):
-        best = query.search(table.column(0), table.column(ROW_ID).to_numpy(), best)
+        best = query.search(
+            table.column(0), number_values(join_arrays(table.column(ROW_ID).chunks, ROW_ID)), best
+        )
     return _ranked(best)
 
 
@@ -229,7 +233,7 @@ def refined(
         return [
             one
             for number, (own, place) in enumerate(zip(candidates, places, strict=True))
-            for one in query.only(number).nearest(lists.take(pa.array(place)), own.ids)
+            for one in query.only(number).nearest(lists.take(number_array(place)), own.ids)
         ]
     vectors, valid = _vectors(snapshot, column, rows)
     parts = [

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pilum.blocks import number_values
 from pilum.errors import CorruptFileError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.rows import Addresses, addresses_in, fragment_ids_of, rows_of
@@ -61,7 +62,9 @@ def matching_addresses(
     asked = ScanOptions(columns=(), with_row_address=True, filter=filter, fragment_ids=fragment_ids)
     asked = with_selection(snapshot, asked, replace(use, segments=None))
     tables = scan_tables(snapshot, asked)
-    parts = [chunk.to_numpy() for table in tables for chunk in table.column(0).chunks if len(chunk)]
+    parts = [
+        number_values(chunk) for table in tables for chunk in table.column(0).chunks if len(chunk)
+    ]
     if not parts:
         return np.empty(0, dtype=np.uint64)
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -214,8 +217,10 @@ def _covered(segment: OpenSegment) -> _Covered:
 
 def _deleted(snapshot: Snapshot, fragment_ids: BitMap) -> Addresses:
     """Return the addresses of the deleted rows of fragments, ascending."""
-    found = [np.empty(0, dtype=np.uint64)]
-    for fragment in sorted(snapshot.manifest.fragments, key=lambda one: one.id):
+    found, fragments = [np.empty(0, dtype=np.uint64)], snapshot.manifest.fragments
+    if not fragments.have_deletions:
+        return found[0]
+    for fragment in sorted(fragments, key=lambda one: one.id):
         deletions = snapshot.deletions(fragment) if fragment.id in fragment_ids else None
         if deletions is not None:
             found.append(addresses_in(fragment.id, deletions.offsets))

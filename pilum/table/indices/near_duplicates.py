@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pilum.blocks import number_array, number_values
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ID
@@ -78,7 +79,7 @@ class NearDuplicateSearch(Search):
         addresses = best.ids
         if snapshot.has_stable_row_ids:
             addresses = addresses_of_ids(snapshot, best.ids)[0]
-        found = Found(addresses, lambda _: pa.array(best.distances), best.ids)
+        found = Found(addresses, lambda _: number_array(best.distances), best.ids)
         return self.limited(snapshot, options, use, found)
 
     def steps(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Iterator[str]:
@@ -232,7 +233,7 @@ class _Run:
         best = Nearest.of((), self.k)
         for table in scan_tables(self.snapshot, with_selection(self.snapshot, asked, use)):
             for batch in table.to_batches():
-                own = self.source.signer.sign(batch.column(0), batch.column(ROW_ID).to_numpy())
+                own = self.source.signer.sign(batch.column(0), number_values(batch.column(ROW_ID)))
                 is_candidate = (own.keys == self.query.keys).any(axis=1)
                 best = self._better(best, own.references, own.values, is_candidate)
         return best

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import number_array
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import VectorColumn
@@ -94,7 +95,7 @@ class VectorSearch(Search):
         if self.is_batch:
             lengths = [len(one) for one in parts]
             columns[QUERY_INDEX] = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
-        found = Found(addresses, lambda name: pa.array(columns[name]), ids)
+        found = Found(addresses, lambda name: number_array(columns[name]), ids)
         return self.limited(plan.snapshot, options, plan.use, found)
 
     def plan(self, snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> NearestPlan:

@@ -10,10 +10,12 @@ from typing import Self
 
 import pyarrow as pa
 
+from pilum.blocks import number_values
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
+from pilum.table.model.deletion_vector import bit_mask
 
 __all__ = ["RowFilter"]
 
@@ -35,4 +37,4 @@ class RowFilter(BoundFilter):
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""
-        return pa.array(self.rows.contains(batch.column(ROW_ADDRESS).to_numpy()))
+        return bit_mask(self.rows.contains(number_values(batch.column(ROW_ADDRESS))))

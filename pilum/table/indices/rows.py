@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.arrays import join_arrays
-from pilum.blocks import integers
+from pilum.blocks import number_array, number_values
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import BATCH_ROWS, first_address
@@ -118,7 +118,7 @@ def _with_addresses(snapshot: Snapshot, options: ScanOptions) -> _Rows:
     for values, addresses in _spans(snapshot, options, _BATCH_BYTES):
         if isinstance(addresses, int):
             addresses = np.arange(addresses, addresses + len(values), dtype=np.uint64)
-        yield values, integers(addresses)
+        yield values, number_array(addresses)
 
 
 def _spans(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> Iterator[Span]:
@@ -132,7 +132,7 @@ def _spans(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> Iterato
             continue
         for table in _tables(snapshot, replace(part, with_row_address=True)):
             for batch in _batches(table, size_bytes):
-                yield batch.column(0), batch.column(ROW_ADDRESS).to_numpy()
+                yield batch.column(0), number_values(batch.column(ROW_ADDRESS))
 
 
 def _adjacent(

@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.blocks import integers
+from pilum.blocks import number_array, truths
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import Addresses
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.row_filter import RowFilter
+from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
@@ -58,7 +59,7 @@ class Found:
 
     def take(self, places: NDArray[np.intp]) -> Found:
         """Return some of the rows."""
-        chosen = pa.array(places)
+        chosen = number_array(places)
         return Found(
             self.addresses[places],
             lambda name: self.column(name).take(chosen),
@@ -173,7 +174,7 @@ class Search(ABC):
             kept &= np.isin(addresses, others.addresses)
         if filter is not None:
             named = set(filter.columns) & set(self.own)
-            own = {name: found.column(name).filter(pa.array(kept)) for name in named}
+            own = {name: found.column(name).filter(bit_mask(kept)) for name in named}
             kept[kept] = _is_match(snapshot, filter, addresses[kept], own)
         return kept
 
@@ -237,7 +238,7 @@ def found_rows(snapshot: Snapshot, found: Found, schema: pa.Schema, search: Sear
     meta = {ROW_ADDRESS: found.addresses, ROW_ID: found.ids}
     for name, values in meta.items():
         if values is not None and name in names and name not in snapshot.schema.by_name:
-            columns[name] = integers(values)
+            columns[name] = number_array(values)
     stored = [name for name in names if name not in columns]
     if not names:
         return take_addresses(snapshot, found.addresses, [ROW_ADDRESS]).select([])
@@ -265,7 +266,7 @@ def _is_match(
     columns = _stored_columns(snapshot, addresses, stored or [ROW_ADDRESS])
     columns |= {name: own[name] for name in filter.columns if name in own}
     batches = pa.table(columns).combine_chunks().to_batches()
-    found = [filter.mask(batch).to_numpy(zero_copy_only=False) for batch in batches]
+    found = [truths(filter.mask(batch)) for batch in batches]
     return np.concatenate([np.empty(0, dtype=np.bool_), *found])
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pilum.blocks import integers
+from pilum.blocks import number_array
 from pilum.format.meta_columns import (
     CREATED_AT_VERSION,
     META_COLUMNS,
@@ -146,12 +146,12 @@ class MetaColumns:
     def _of_window(self, reader: FragmentReader, name: str, wanted: WantedRows) -> pa.Array:
         if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
             # Row numbers with another start; adding the start to others would copy them.
-            return integers(wanted(first_address(reader.id)).view(np.uint64))
+            return number_array(wanted(first_address(reader.id)).view(np.uint64))
         return self.values(reader, name, wanted(0))
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
         """Return the values of the column `name` for some physical rows of a fragment."""
-        return integers(self._function(name)(reader, rows))
+        return number_array(self._function(name)(reader, rows))
 
     def _function(
         self, name: str

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import has_dictionaries, join_arrays, taken
-from pilum.blocks import NUMBERS, fixed_bytes, integers
+from pilum.blocks import NUMBERS, fixed_bytes, number_array
 from pilum.container.assemble import assemble_leaf
 from pilum.container.fields import LeafFieldReader
 from pilum.container.plain_rows import PlainRows
@@ -235,9 +235,9 @@ def reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
     columns = [
         _in_order(column.chunk(0), order)
         if column.num_chunks == 1
-        else taken(join_arrays(column.chunks, f"column {name!r}"), integers(order))
+        else taken(join_arrays(column.chunks, f"column {name!r}"), number_array(order))
         if column.num_chunks > 1 and has_dictionaries(column.type)
-        else taken(column, integers(order))
+        else taken(column, number_array(order))
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)
@@ -247,7 +247,7 @@ def _in_order(array: pa.Array, order: NDArray[np.int64]) -> pa.Array:
     """Return the values at some places."""
     if array.type.id in NUMBERS and not array.null_count:
         return _picked(array, order)
-    return taken(array, integers(order))
+    return taken(array, number_array(order))
 
 
 def _picked(numbers: pa.Array, order: NDArray[np.int64]) -> pa.Array:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import filtered
-from pilum.blocks import integers
+from pilum.blocks import number_array
 from pilum.errors import UnsupportedTypeError
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
@@ -225,7 +225,7 @@ def _zones_of_versions(
     num_zones = len(bounds) - 1
     found: dict[tuple[str, ...], Zones] = {}
     for name, sequence in known.items():
-        versions = integers(sequence.at(bounds[:-1]))
+        versions = number_array(sequence.at(bounds[:-1]))
         nothing, anything = np.zeros(num_zones, np.bool_), np.ones(num_zones, np.bool_)
         found[(name,)] = Zones(bounds, versions, versions, nothing, anything)
     return found
@@ -239,8 +239,8 @@ def _zones_of_pieces(pieces: Sequence[Piece]) -> Zones:
     ]
     return Zones(
         np.cumsum([0, *map(len, parts)], dtype=np.int64),
-        integers(np.array([_least(part) for part in parts], dtype=np.uint64)),
-        integers(np.array([_most(part) for part in parts], dtype=np.uint64)),
+        number_array(np.array([_least(part) for part in parts], dtype=np.uint64)),
+        number_array(np.array([_most(part) for part in parts], dtype=np.uint64)),
         may_be_null=np.zeros(len(parts), np.bool_),
         may_have_value=np.ones(len(parts), np.bool_),
     )

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays, taken
-from pilum.blocks import integers
+from pilum.blocks import number_array
 from pilum.container.explain import PageExplanation
 from pilum.container.open import field_reader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_segments
@@ -226,7 +226,7 @@ def _replaced(
         return pa.StructArray.from_arrays(members, fields=list(array.type), mask=mask)
     order = np.arange(len(array))
     order[at] = np.arange(len(array), len(array) + len(at))
-    return taken(join_arrays([array, *values], what), integers(order))
+    return taken(join_arrays([array, *values], what), number_array(order))
 
 
 class OverlaidFieldReader(FieldReader):
