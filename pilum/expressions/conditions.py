@@ -317,6 +317,9 @@ def _raw(value: pa.Scalar) -> bytes:
         return bytes(value.as_buffer())
     if pt.is_boolean(value.type):
         return bytes([value.as_py()])
+    if pt.is_integer(value.type):
+        is_signed = pt.is_signed_integer(value.type)
+        return int(value.as_py()).to_bytes(value.type.bit_width // 8, "little", signed=is_signed)
     return _bytes_of(pa.repeat(value, 1)).tobytes()
 
 

@@ -1,6 +1,6 @@
 """Parse the simplest filters without sqlglot, whose import and parser cost more than a lookup.
 
-    id = 5        name >= 'a' AND name < 'b'        id IN (1, 2, 3)
+    id = 5        name >= 'a' AND `group` < 'b'        id IN (1, 2, 3)
     name LIKE 'a%'        contains(name, 'ab')        array_has_any(labels, ['a', 'b'])
 
 Everything else is left to `pilum.expressions.parse`, which gives the same nodes for these filters.
@@ -14,12 +14,13 @@ from pilum.expressions.nodes import And, Call, Column, Compare, Expression, InLi
 
 __all__ = ["integer_sought", "quick_parse"]
 
-_NAME = r"(?!(?:{})\b)([a-z_][a-z0-9_]*)".format(
+_WORD = r"(?!(?:{})\b)[a-z_][a-z0-9_]*".format(
     "all|and|any|array|as|between|binary|case|cast|char|date|distinct|div|else|end|escape|exists|"
     "false|filter|for|from|ilike|in|interval|is|isnull|like|map|not|notnull|null|operator|or|over|"
     "row|select|some|struct|table|then|time|timestamp|true|try_cast|union|unnest|values|when|"
     "with|x"
 )
+_NAME = rf"({_WORD}|`[^`]+`)"
 _INTEGER = r"-?[0-9]{1,18}"
 _TEXT = r"'[^'\\]*'"
 _ITEMS = rf"(?:{_INTEGER}\s*,\s*)*{_INTEGER}|(?:{_TEXT}\s*,\s*)*{_TEXT}"
@@ -34,7 +35,7 @@ _CALL = re.compile(
     _FLAGS,
 )
 _IN = re.compile(rf"\s*{_NAME}\s+in\s*\(\s*({_ITEMS})\s*\)\s*$", _FLAGS)
-_EQUALITY = re.compile(rf"\s*{_NAME}\s*=\s*({_INTEGER})\s*", _FLAGS)
+_EQUALITY = re.compile(rf"\s*({_WORD})\s*=\s*({_INTEGER})\s*", _FLAGS)
 _OPERATORS = frozenset({"=", "<>", "!=", "<=", ">=", "<", ">"})
 _ITEM = re.compile(rf"{_INTEGER}|{_TEXT}")
 
@@ -48,7 +49,7 @@ def integer_sought(text: str) -> tuple[str, int] | None:
 def quick_parse(text: str) -> Expression | None:
     """Parse comparisons and calls with constants, connected by AND, or one IN; else None."""
     if found := _IN.match(text):
-        return InList(Column((found[1],)), _literals(found[2]))
+        return InList(_column(found[1]), _literals(found[2]))
     terms: list[Expression] = []
     start = 0
     while True:
@@ -67,7 +68,7 @@ def quick_parse(text: str) -> Expression | None:
 
 
 def _compared(name: str, operator: str, value: Literal) -> Expression | None:
-    column = Column((name,))
+    column = _column(name)
     if operator in _OPERATORS:
         return Compare("<>" if operator == "!=" else operator, column, value)
     return Like(column, value, ignore_case=False) if isinstance(value.value, str) else None
@@ -76,7 +77,11 @@ def _compared(name: str, operator: str, value: Literal) -> Expression | None:
 def _called(found: re.Match[str]) -> Expression:
     name, column, plain, items = found.group(1, 2, 3, 4)
     value = _literal(plain) if items is None else Call("make_array", _literals(items))
-    return Call(name.lower(), (Column((column,)), value))
+    return Call(name.lower(), (_column(column), value))
+
+
+def _column(name: str) -> Column:
+    return Column((name[1:-1],), quoted=True) if name.startswith("`") else Column((name,))
 
 
 def _literals(text: str) -> tuple[Literal, ...]:

@@ -122,6 +122,10 @@ class RowRanges:
         firsts = np.repeat(shifts, lengths)
         return firsts + np.arange(len(firsts), dtype=np.int64)
 
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows at some places among these rows."""
+        return places + self.bounds[0, 0] if len(self.bounds) == 1 else self.rows()[places]
+
     def within(self, start: int, stop: int) -> RowRanges:
         """Return the rows in [start, stop), counted from `start`; the ranges must not be empty."""
         if start <= self.bounds[0, 0] and self.bounds[-1, 1] <= stop:

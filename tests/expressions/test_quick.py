@@ -15,7 +15,10 @@ from pilum.expressions.nodes import InSet
 from pilum.expressions.parse import parse
 from pilum.expressions.quick import quick_parse
 
-_NAMES = st.sampled_from(["a", "Key", "_rowid", "date", "not", "null", "x", "in", "id2", "é"])
+_NAMES = st.sampled_from(
+    ["a", "Key", "_rowid", "date", "not", "null", "x", "in", "id2", "é", "`in`", "`a b`", "`a.b`",
+     "`a``b`", "`a`.b", "``"]
+)  # fmt: skip
 _LITERALS = st.sampled_from(
     ["1", "-7", "0", "999999999999999999", "12345678901234567890", "'a'", "''", "'it''s'", "'é b'",
      "1.5", "true", "null", '"a"', "x'00'", r"'\'", "'%'", "- 1"]
@@ -62,6 +65,8 @@ def test_the_nodes_are_those_of_sqlglot(text: str) -> None:
         "ARRAY_HAS_ANY(l, [ 'a','b' ]) and a > 1",
         "array_has(l,-5)",
         "array_has_all(l, [1, 2])",
+        "`group` >= 7 AND `Group by`<8 and contains(`in`, 'a')",
+        "`in` in (1)",
     ],
 )
 def test_simple_filters_are_parsed_quickly(text: str) -> None:

@@ -22,10 +22,11 @@ from functools import partial
 from itertools import chain, groupby, islice
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.blocks import truths
+from pilum.blocks import true_places, truths
 from pilum.container.segments import Segment
 from pilum.expressions.conditions import AnyOf, ColumnMask, Mask, column_masks, split_filter
 from pilum.expressions.filter import BoundFilter, SqlFilter
@@ -202,10 +203,9 @@ class Masks:
         few = _FEW_TEXTS if mask.is_hard else _FEW
         if wanted.true_count > few * len(wanted):
             return pc.and_(self._test_rows(mask, window, rows), wanted)
-        flags = truths(wanted)
-        places = flags.nonzero()[0]
+        places, flags = true_places(wanted), np.zeros(len(wanted), np.bool_)
         if len(places):
-            own = RowRanges.of_rows(rows.rows()[places])
+            own = RowRanges.of_rows(rows.at(places))
             flags[places] = truths(self._test_rows(mask, window, own))
         return bit_mask(flags)
 

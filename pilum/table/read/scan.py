@@ -445,7 +445,8 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
     windows = _windows(snapshot, options, [*tested.fields, *others.fields])
     for narrowed, rest in _narrowed(snapshot, windows, filter, wanted.schema.names):
         if rest is None:
-            lean = map(Window.lean, _limited(narrowed, options))
+            found = _limited(narrowed, options)
+            lean = map(Window.lean, found) if wanted.fields else found
             for window, pending in read_ahead(lean, wanted.columns):
                 yield window.source, pending.table(wanted.schema)
             continue
