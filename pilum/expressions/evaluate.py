@@ -20,6 +20,7 @@ from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare
 from pilum.expressions.functions import FUNCTIONS, Datum
+from pilum.expressions.geometry.layouts import named
 from pilum.expressions.lists import cast_lists, compare_lists, is_list
 from pilum.expressions.nodes import (
     And,
@@ -31,6 +32,7 @@ from pilum.expressions.nodes import (
     Constant,
     Distinct,
     Expression,
+    Geometry,
     InSet,
     IsNull,
     IsTruth,
@@ -263,6 +265,10 @@ def _units_of(temporal: pa.DataType) -> pa.DataType:
     return pa.int32() if pt.is_date32(temporal) else pa.int64()
 
 
+def _geometry(node: Geometry, batch: pa.RecordBatch) -> Datum:
+    return named(evaluate(node.operand, batch), node.layout)
+
+
 def _call(node: Call, batch: pa.RecordBatch) -> Datum:
     arguments = [evaluate(argument, batch) for argument in node.arguments]
     return FUNCTIONS[node.name].apply(*arguments)
@@ -284,4 +290,5 @@ _EVALUATORS: dict[type[Expression], Callable[..., Datum]] = {
     Like: _like,
     Cast: _cast,
     Call: _call,
+    Geometry: _geometry,
 }

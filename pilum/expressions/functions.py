@@ -21,6 +21,15 @@ from pilum.errors import FilterError
 from pilum.expressions import json_selection, json_values, lists, words
 from pilum.expressions.coerce import parse_temporal
 from pilum.expressions.compare import compare
+from pilum.expressions.geometry.layouts import is_geometry
+from pilum.expressions.geometry.measures import (
+    CONSTRUCTORS,
+    MEASURES,
+    distance,
+    make_box,
+    make_point,
+)
+from pilum.expressions.geometry.relations import RELATIONS
 from pilum.expressions.types import FALSE, is_binary, is_number, is_text, scalar_of
 
 __all__ = ["ALIASES", "FUNCTIONS", "Function", "Kind"]
@@ -45,6 +54,7 @@ class Kind(Enum):
     JSON = "JSON"
     MEMBER = "a name or number as a constant"
     CONSTANT_TEXT = "a text constant"
+    GEOMETRY = "a geometry"
     PLAIN = "a text, number or boolean as a constant"
     ANY = "anything"
 
@@ -74,6 +84,7 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
     ),
     Kind.INTEGER: pt.is_integer,
     Kind.JSON: pt.is_large_binary,
+    Kind.GEOMETRY: is_geometry,
     Kind.MEMBER: lambda arrow: is_text(arrow) or bool(pt.is_integer(arrow)),
     Kind.CONSTANT_TEXT: is_text,
     Kind.PLAIN: lambda arrow: is_text(arrow) or is_number(arrow) or bool(pt.is_boolean(arrow)),
@@ -307,6 +318,7 @@ _POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
 _JSON_AND_MEMBER = (Kind.JSON, Kind.MEMBER)
 _JSON_AND_PATH = (Kind.JSON, Kind.CONSTANT_TEXT)
 _LIST_LENGTH = Function(_list_length, (Kind.LIST,))
+_GEOMETRIES = (Kind.GEOMETRY, Kind.GEOMETRY)
 
 FUNCTIONS: dict[str, Function] = {
     "lower": Function(pc.utf8_lower, _TEXT),
@@ -374,6 +386,12 @@ FUNCTIONS: dict[str, Function] = {
     "json_array_length": Function(json_selection.array_length, _JSON_AND_PATH),
     "json_array_contains": Function(json_selection.array_contains, (*_JSON_AND_PATH, Kind.PLAIN)),
     "make_array": Function(lists.list_of, (Kind.ANY,), optional=1, variadic=True, aligned=True),
+    "st_point": Function(make_point, (Kind.FLOAT, Kind.FLOAT)),
+    "st_makebox2d": Function(make_box, _GEOMETRIES),
+    "st_distance": Function(distance, _GEOMETRIES),
+    **{name: Function(apply, (Kind.TEXT_OR_BINARY,)) for name, apply in CONSTRUCTORS.items()},
+    **{name: Function(apply, _GEOMETRIES[:1]) for name, apply in MEASURES.items()},
+    **{name: Function(apply, _GEOMETRIES) for name, apply in RELATIONS.items()},
 }
 
 ALIASES = {
@@ -394,6 +412,10 @@ ALIASES = {
     "make_list": "make_array",
     "datetrunc": "date_trunc",
     "datepart": "date_part",
+    "st_geometryfromtext": "st_geomfromtext",
+    "st_wkttosql": "st_geomfromtext",
+    "st_wkbtosql": "st_geomfromwkb",
+    "st_makepoint": "st_point",
     "current_timestamp": "now",
     "today": "current_date",
 }

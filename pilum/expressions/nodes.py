@@ -27,6 +27,7 @@ __all__ = [
     "Constant",
     "Distinct",
     "Expression",
+    "Geometry",
     "InList",
     "InSet",
     "IsNull",
@@ -192,6 +193,19 @@ class Call(Expression):
 
     name: str
     arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry(Expression):
+    """A column of lists of points, with the name of their layout.
+
+    Attributes:
+        operand: The column.
+        layout: One of `pilum.expressions.geometry.layouts.LISTS`.
+    """
+
+    operand: Expression
+    layout: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
     a IS NULL                 IsNull            contains(s, 'abc')            HasTexts
     s LIKE 'ab%'              StartsWith            contains_tokens(s, 'a b')   HasWords
                                                     json_get_int(j, 'x') = 5    AtPath
+    st_intersects(p, …)       InBox
 
 Values have the type of the column, or of the items of a list column. They are never null. Floats
 have a total order (`pilum.expressions.compare`): a query for one zero names both.
@@ -23,6 +24,7 @@ __all__ = [
     "HasAny",
     "HasTexts",
     "HasWords",
+    "InBox",
     "IsIn",
     "IsNull",
     "Query",
@@ -97,6 +99,17 @@ class HasAll(Query):
     """The list contains all of `values`."""
 
     values: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class InBox(Query):
+    """The bounding box of the geometry has a point in common with a box, whose sides belong to it.
+
+    Attributes:
+        ends: The least x and y, then the greatest x and y.
+    """
+
+    ends: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
 from pilum.index.inverted.inverted import INVERTED
 from pilum.index.minhash.minhash_lsh import MINHASH_LSH
+from pilum.index.rtree.rtree import RTREE
 from pilum.index.scalar.bitmap import BITMAP
 from pilum.index.scalar.bloom_filter import BLOOM_FILTER
 from pilum.index.scalar.btree import BTREE
@@ -33,13 +34,11 @@ _TYPES: tuple[IndexType[Any], ...] = (
     NGRAM,
     INVERTED,
     MINHASH_LSH,
+    RTREE,
     *VECTOR_TYPES,
 )
 
 _OTHER_NAMES = {"FTS": "INVERTED"}
-
-_REFUSED = frozenset({"RTREE"})
-"""Types of the reference whose segments are kept in tables, but neither made nor read."""
 
 
 def index_type(name: str) -> IndexType[Any]:
@@ -50,10 +49,6 @@ def index_type(name: str) -> IndexType[Any]:
     """
     wanted = _OTHER_NAMES.get(name.upper(), name.upper())
     found = {one.name: one for one in _TYPES}.get(wanted)
-    if wanted in _REFUSED:
-        raise UnsupportedFeatureError(
-            f"indices of the type {wanted} are not supported; a table keeps those that it has"
-        )
     if found is None:
         known = ", ".join(one.name for one in _TYPES)
         raise UnsupportedFeatureError(f"no type of index {name!r}; there are {known}")

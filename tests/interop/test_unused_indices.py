@@ -11,12 +11,12 @@ import pytest
 
 import pilum
 from pilum.errors import UnsupportedFeatureError
+from pilum.index import registry
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated")
 
 _AREA = "POLYGON((0 -9, 9 -9, 9 0, 0 0, 0 -9))"
 _WITHIN = f"st_intersects(place, st_geomfromtext('{_AREA}'))"
-_KINDS = {"RTREE": "place"}
 
 
 def rows(first: int, count: int) -> pa.Table:
@@ -38,12 +38,18 @@ def rows(first: int, count: int) -> pa.Table:
     )
 
 
+@pytest.fixture(autouse=True)
+def _earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove a type that the reference has, as it was before it was supported."""
+    types = tuple(one for one in registry._TYPES if one.name != "RTREE")
+    monkeypatch.setattr(registry, "_TYPES", types)
+
+
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """A table of the reference with such an index."""
     dataset: Any = lance.write_dataset(rows(0, 30), str(tmp_path / "t"), max_rows_per_file=15)
-    for kind, column in _KINDS.items():
-        dataset.create_scalar_index(column, kind)
+    dataset.create_scalar_index("place", "RTREE")
     return str(tmp_path / "t")
 
 
@@ -83,6 +89,5 @@ def test_they_are_described_and_refused(uri: str) -> None:
     for ask in (dataset.stats.index_stats, dataset.prewarm_index):
         with pytest.raises(UnsupportedFeatureError, match=r"place_idx.*RTree cannot be read"):
             ask("place_idx")
-    for kind, column in _KINDS.items():
-        with pytest.raises(UnsupportedFeatureError, match=f"the type {kind} are not supported"):
-            dataset.create_scalar_index(column, kind, name="own")
+    with pytest.raises(UnsupportedFeatureError, match="no type of index 'RTREE'"):
+        dataset.create_scalar_index("place", "RTREE", name="own")

@@ -22,7 +22,6 @@ from pilum.index.base import Index
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.minhash.parameters import MinHashParameters
 from pilum.index.minhash.signatures import Signatures, Signer
-from pilum.index.minhash.stored_rows import StoredRows
 from pilum.index.minhash.writing import (
     BAND_COLUMNS,
     BANDS_FILE,
@@ -35,6 +34,7 @@ from pilum.index.minhash.writing import (
     signature_columns,
 )
 from pilum.index.queries import Query
+from pilum.index.scalar.stored_rows import StoredRows
 
 __all__ = ["MinHashIndex"]
 

@@ -15,6 +15,7 @@ that is true for further rows is not exact. Ranges and sets of values of one col
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -25,6 +26,8 @@ import pyarrow.types as pt
 
 from pilum.expressions import nodes
 from pilum.expressions.compare import MIRRORED, OPPOSITE, is_zero, ordinals
+from pilum.expressions.geometry.bounds import bounds_of
+from pilum.expressions.geometry.relations import OVERLAPPING
 from pilum.expressions.nodes import Call, Column, Compare, Constant, Expression, InSet
 from pilum.expressions.patterns import Wildcard, like_parts, required_texts
 from pilum.expressions.types import array_of, scalar_of
@@ -36,6 +39,7 @@ from pilum.index.queries import (
     HasAny,
     HasTexts,
     HasWords,
+    InBox,
     IsIn,
     IsNull,
     Query,
@@ -173,6 +177,8 @@ def condition_of(node: Expression) -> Condition:
         case Call(name=name, arguments=(operand, Constant(value=value))) if name in _CALLS:
             indexed = _indexed(operand)
             return _CALLS[name](indexed, value) if indexed and value.is_valid else _UNKNOWN
+        case Call(name=name, arguments=(left, right)) if name in OVERLAPPING:
+            return _overlapping(left, right)
         case Column():  # of booleans
             return _compared("=", node, Constant(scalar_of(True)))
     return _UNKNOWN
@@ -180,7 +186,7 @@ def condition_of(node: Expression) -> Condition:
 
 def _indexed(node: Expression) -> Indexed | None:
     match node:
-        case Column(path=path):
+        case Column(path=path) | nodes.Geometry(operand=Column(path=path)):
             return Indexed(path)
         case Call(name=name, arguments=(Column(path=path), Constant(value=where))) if (
             name in _JSON and where.is_valid
@@ -284,6 +290,18 @@ def _has_any(indexed: Indexed, values: pa.Scalar) -> Condition:
 def _has_all(indexed: Indexed, values: pa.Scalar) -> Condition:
     found = values.values
     return Ask(indexed, HasAll(found)) if len(found) and not found.null_count else _UNKNOWN
+
+
+def _overlapping(left: Expression, right: Expression) -> Condition:
+    """Return the query for the bounding box of a constant, which is on either side."""
+    if isinstance(left, Constant):
+        left, right = right, left
+    indexed = _indexed(left)
+    if indexed is None or not isinstance(right, Constant) or not right.value.is_valid:
+        return _UNKNOWN
+    ends = tuple(bounds_of(pa.repeat(right.value, 1))[0].tolist())
+    is_empty = any(map(math.isnan, ends))
+    return _UNKNOWN if is_empty else Ask(indexed, InBox(ends), is_exact=False)
 
 
 _CALLS: dict[str, Callable[[Indexed, pa.Scalar], Condition]] = {

@@ -16,6 +16,7 @@ from pilum.index.queries import (
     HasAny,
     HasTexts,
     HasWords,
+    InBox,
     IsIn,
     IsNull,
     StartsWith,
@@ -104,6 +105,8 @@ def _query(ask: Ask) -> str:
             return f"contains_tokens({name}, {' '.join(words)!r})"
         case HasTexts(texts=texts):
             return " && ".join(f"contains({name}, {text!r})" for text in texts)
+        case InBox(ends=ends):
+            return f"{name} in the box {', '.join(map(repr, ends))}"
         case HasAny(values=values):
             return f"array_has_any({name}, {_values(values)})"
         case HasAll(values=values):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -19,7 +20,7 @@ Columns: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 
 
 class StoredRows:
-    """Two columns without nulls, of numbers or of lists of numbers that have one size.
+    """Two columns without nulls, of numbers, or of lists or structs of numbers of one size.
 
     Args:
         file: The file.
@@ -89,6 +90,9 @@ class StoredRows:
         return first, second
 
     def _array(self, column: pa.Array) -> NDArray[Any]:
+        if pa.types.is_struct(column.type):
+            members = [self._array(member) for member in column.flatten()]
+            return np.stack(members, axis=1)
         is_list = pa.types.is_fixed_size_list(column.type)
         items = column.flatten() if is_list else column
         width = column.type.list_size if is_list else 1
@@ -100,6 +104,8 @@ class StoredRows:
 
 def _kind(type: pa.DataType) -> tuple[pa.DataType, int]:
     """Return what matters about a type: whether items can be null is not always stored."""
+    if pa.types.is_struct(type):
+        return pa.struct([(member.name, member.type) for member in type]), 0
     is_list = pa.types.is_fixed_size_list(type)
     return (type.value_type, type.list_size) if is_list else (type, 0)
 

@@ -1,0 +1,89 @@
+"""Convert geometries to shapes of the package shapely, which compares and measures them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import FilterError, MissingDependencyError
+from pilum.expressions.geometry.layouts import Form, coordinates, layout_of, points_of, unnamed
+
+__all__ = ["Shapes", "import_shapely", "shapes_of"]
+
+Shapes: TypeAlias = "NDArray[np.object_]"
+"""Shapes, None for null."""
+
+_TYPES = {
+    "geoarrow.linestring": "LINESTRING",
+    "geoarrow.multipoint": "MULTIPOINT",
+    "geoarrow.polygon": "POLYGON",
+    "geoarrow.multilinestring": "MULTILINESTRING",
+    "geoarrow.multipolygon": "MULTIPOLYGON",
+}
+
+
+def import_shapely() -> ModuleType:
+    """Import the package.
+
+    Raises:
+        MissingDependencyError: If it is not installed.
+    """
+    try:
+        shapely = import_module("shapely")
+    except ImportError as error:
+        raise MissingDependencyError("geometries need shapely: pip install 'pilum[geo]'") from error
+    return shapely
+
+
+def shapes_of(geometries: pa.Array) -> Shapes:
+    """Return the shapes of geometries; points that have no place are empty.
+
+    Args:
+        geometries: A column or the values of an expression, see `layouts`.
+
+    Raises:
+        FilterError: If a text or binary value is no geometry, or the points of one make no shape.
+        MissingDependencyError: If shapely is not installed.
+    """
+    shapely = import_shapely()
+    values, name = unnamed(geometries)
+    layout = layout_of(values.type)
+    assert layout is not None
+    try:
+        if layout.form in {Form.BINARY, Form.TEXT}:
+            parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
+            return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
+        shapes = _boxes(values) if layout.form is Form.BOX else _of_points(values, name)
+    except (shapely.errors.ShapelyError, ValueError, TypeError) as error:
+        raise FilterError(f"a value is no geometry: {error}") from error
+    if values.null_count:
+        shapes[values.is_null().to_numpy(zero_copy_only=False)] = None
+    return shapes
+
+
+def _boxes(values: pa.Array) -> Shapes:
+    shapely = import_shapely()
+    ends = coordinates(values, ("xmin", "ymin", "xmax", "ymax"))
+    shapes = np.full(len(ends), shapely.Polygon(), np.object_)
+    has_place = ~np.isnan(ends).any(axis=1)
+    shapes[has_place] = shapely.box(*ends[has_place].T)
+    return shapes
+
+
+def _of_points(values: pa.Array, name: str) -> Shapes:
+    shapely = import_shapely()
+    offsets, points = points_of(values)
+    if not offsets:
+        shapes = np.full(len(points), shapely.Point(), np.object_)
+        has_place = ~np.isnan(points).any(axis=1)
+        shapes[has_place] = shapely.points(points[has_place])
+        return shapes
+    kind: Any = shapely.GeometryType[_TYPES[name]]
+    if len(points) == 0:  # which shapely 2.2 refuses
+        return np.full(len(values), shapely.from_wkt(f"{_TYPES[name]} EMPTY"), np.object_)
+    return np.asarray(shapely.from_ragged_array(kind, points, offsets[::-1]), np.object_)
