@@ -27,21 +27,21 @@ from numpy.typing import NDArray
 from pilum.parallel import renew_in_child
 from pilum.storage.mapped import can_map, map_bytes
 
-__all__ = ["PLACES_BEFORE_MAP", "KeptMaps", "are_scattered", "kept_maps"]
+__all__ = ["FEWEST_PLACES", "PLACES_BEFORE_MAP", "KeptMaps", "are_small", "kept_maps"]
 
 PLACES_BEFORE_MAP = 500
 """So many places of a file are read before it is mapped."""
 
-_FEWEST_PLACES = 32
+FEWEST_PLACES = 32
 """Finding out whether the page cache has the places of a read costs as much as ten calls."""
 
 _MEAN_BYTES = 64 * 1024
 """Longer places are copied as fast as they are used in a map."""
 
 
-def are_scattered(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> bool:
-    """Return whether ranges (int64, shape (n,), bytes) are many and small, and within the file."""
-    if len(offsets) < _FEWEST_PLACES or int(sizes.min()) < 0 or int(offsets.min()) < 0:
+def are_small(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> bool:
+    """Return whether ranges (int64, shape (n,), bytes) are small on average, and in the file."""
+    if int(sizes.min()) < 0 or int(offsets.min()) < 0:
         return False
     if int(sizes.max()) > file_size or int(offsets.max()) > file_size:
         return False

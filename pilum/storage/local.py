@@ -23,7 +23,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink, PendingFiles
-from pilum.storage.kept_maps import PLACES_BEFORE_MAP, are_scattered, kept_maps
+from pilum.storage.kept_maps import FEWEST_PLACES, PLACES_BEFORE_MAP, are_small, kept_maps
 from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, are_cached, can_map, is_cached, map_bytes
 from pilum.storage.system import OPEN_FLAGS, announce, read_at, read_into
 from pilum.storage.wrapper import StoreWrapper
@@ -335,7 +335,8 @@ class LocalSource:
         return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
-        if self._maps and are_scattered(offsets, sizes, self.size):
+        are_many = len(offsets) >= FEWEST_PLACES
+        if self._maps and are_many and are_small(offsets, sizes, self.size):
             whole = self._mapped_file(offsets)
             if whole is not None:
                 self._io.count_read(int(sizes.sum()))

@@ -13,7 +13,7 @@ import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage import kept_maps, local
 from pilum.storage.base import Fetched, Ranges
-from pilum.storage.kept_maps import KeptMaps, are_scattered
+from pilum.storage.kept_maps import KeptMaps, are_small
 from pilum.storage.local import LocalSource
 
 SIZE = 3 * 2**20 + 5
@@ -109,7 +109,7 @@ def test_a_system_without_maps_copies(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_places_outside_of_the_file_are_damage(path: Path, outside: tuple[int, int]) -> None:
     source = LocalSource(str(path))
     ranges = Ranges.of(*[(0, 1)] * 50, outside)
-    assert not are_scattered(ranges.offsets, ranges.sizes, SIZE)
+    assert not are_small(ranges.offsets, ranges.sizes, SIZE)
     with pytest.raises(CorruptFileError, match="do not lie within the file"):
         source.read(ranges)
 
