@@ -7,9 +7,10 @@ of its surroundings, which costs more than a call. So a file is mapped once some
 it have been read, and only reads of many small places use the map: long ones are copied at the
 speed of memory.
 
-All maps together take a part of the address space as large as a quarter of the memory; the oldest
-one ends first. The system may take their pages back at any time, as those of the page cache. What
-is said in `pilum.storage.mapped` of errors and of the device holds here, too.
+All maps together are at most as large as a quarter of the memory; the oldest one ends first. The
+system may take their pages back at any time, as those of the page cache. A process whose address
+space is limited, as Spark limits that of its workers, keeps no maps. What is said in
+`pilum.storage.mapped` of errors and of the device holds here, too.
 Source: docs/decisions/0002-io-model.md.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from importlib.util import find_spec
 from typing import Protocol
 from weakref import ref
 
@@ -77,9 +79,9 @@ class KeptMaps:
         """Map a whole file; older maps end if there are too many.
 
         Returns:
-            uint8, shape (size,), read-only; None if the file cannot be mapped, or is too large.
+            uint8, shape (size,), read-only; None if the file is not to be mapped, or cannot be.
         """
-        if size > self.max_bytes or not can_map(descriptor):
+        if size > self.max_bytes or _is_limited() or not can_map(descriptor):
             return None
         try:
             mapped = map_bytes(descriptor, 0, size)
@@ -99,6 +101,16 @@ class KeptMaps:
                 found = oldest()
                 if found is not None:
                     found.unmap()
+
+
+def _is_limited() -> bool:
+    """Return whether maps would take away address space from memory."""
+    if find_spec("resource") is None:
+        return True
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return limit != resource.RLIM_INFINITY
 
 
 def _memory_bytes() -> int:

@@ -405,6 +405,8 @@ class LocalSource:
         whole = self._map
         if whole is None:
             whole = self._map = kept_maps.map(self, file.number, self.size)
+        if whole is None:
+            self._places = 0  # asked again after as many reads
         return whole
 
     def _demand_size(self, file: _Descriptor) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +94,21 @@ def test_what_may_block_is_copied(
     fetched = source.read(places())
     assert not is_mapped(fetched)
     check(fetched, places())
+
+
+def test_a_limited_address_space_is_left_to_memory(path: Path) -> None:
+    read = (
+        "import resource, sys; import numpy as np; from pilum.storage import local; "
+        "from pilum.storage.base import Ranges; local.PLACES_BEFORE_MAP = 1; "
+        "_, most = resource.getrlimit(resource.RLIMIT_AS); "
+        "resource.setrlimit(resource.RLIMIT_AS, (2**45, most)); "
+        "source = local.LocalSource(sys.argv[1]); "
+        "found = source.read(Ranges(np.arange(50) * 1000, np.full(50, 8))); "
+        "print(len(found.data) < source.size)"
+    )
+    command = [sys.executable, "-c", read, str(path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "True"
 
 
 def test_a_system_without_maps_copies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
