@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from pilum.cache import Descriptions
 from pilum.encodings.base import StoredPage, demand
+from pilum.encodings.planar import PLANAR_LAYOUT, page_layout
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedVersionError
 from pilum.format.pb import encodings21_pb2, file_pb2
 from pilum.format.schema import Schema
@@ -371,7 +372,10 @@ def buffer_places(message: Any, file_bytes: int) -> Places:
 def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     try:
         description = file_pb2.Any.FromString(data)
-        if description.type_url.rpartition("/")[1:] != ("/", _PAGE_LAYOUT):
+        _, slash, name = description.type_url.rpartition("/")
+        if slash and name == PLANAR_LAYOUT:
+            return page_layout(encodings21_pb2.PlanarLayout.FromString(description.value))
+        if not slash or name != _PAGE_LAYOUT:
             raise CorruptFileError(
                 f"page description: expected {_PAGE_LAYOUT}, found {description.type_url!r}"
             )

@@ -22,7 +22,12 @@ from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.container.storable import check_storage
 from pilum.container.writer import DataFileWriter, FileOptions, FileWriter
-from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
+from pilum.errors import (
+    CorruptFileError,
+    UnsupportedFormatError,
+    UnsupportedTypeError,
+    UnsupportedVersionError,
+)
 from pilum.format.paths import require_storable as require_storable_paths
 from pilum.format.schema import Field, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -87,6 +92,7 @@ _FAMILIES: dict[FileVersion, Callable[[], _Family]] = {
     FileVersion.V2_0: _v2_0,
     FileVersion.V2_1: lambda: _SINCE_2_1,
     FileVersion.V2_2: lambda: _SINCE_2_1,
+    FileVersion.V2_3: lambda: _SINCE_2_1,
 }
 
 
@@ -153,8 +159,13 @@ def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool
     """Raise an error if files of a version cannot hold a schema, before a file is created.
 
     `has_sidecars` says whether blobs may be stored in files beside a data file, as in tables.
-    UnsupportedTypeError names the column, and a version that can store it if there is one.
+    UnsupportedTypeError names the column, and a version that can store it if there is one;
+    UnsupportedVersionError is raised for a version that is read only.
     """
+    if not version.is_final:
+        raise UnsupportedVersionError(
+            f"files of version {version} are read only, as the version is not final"
+        )
     if schema.is_plain:
         return  # every version stores these types; tables may have thousands of such columns
     require_storable_paths(schema, version)

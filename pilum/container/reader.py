@@ -256,6 +256,8 @@ class Column:
 
 
 def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:
+    if layout.HasField("sparse_layout"):
+        return stored.num_rows * len(layout.sparse_layout.values.constant.scalar)
     if not layout.HasField("constant_layout"):
         return 0
     in_buffer = stored.buffers[0][1] if len(stored.buffers) % 2 else 0

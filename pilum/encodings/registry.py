@@ -31,6 +31,7 @@ from pilum.encodings.structural.blob import BlobLayout
 from pilum.encodings.structural.constant import ConstantLayout
 from pilum.encodings.structural.full_zip import FullZipLayout
 from pilum.encodings.structural.mini_block import MiniBlockLayout, read_mini_blocks
+from pilum.encodings.structural.sparse import SparseLayout
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
@@ -70,6 +71,7 @@ _LAYOUTS: dict[str, Callable[[Any, FileVersion, Children], Layout]] = {
     "full_zip_layout": FullZipLayout.from_proto,
     "constant_layout": ConstantLayout.from_proto,
     "blob_layout": BlobLayout.from_proto,
+    "sparse_layout": SparseLayout.from_proto,
 }
 
 

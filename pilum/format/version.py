@@ -10,7 +10,7 @@ __all__ = ["DEFAULT_VERSION", "FileVersion"]
 
 
 class FileVersion(Enum):
-    """A version of the data-file format that this library reads and writes.
+    """A version of the data-file format that this library reads, and writes unless it is not final.
 
     The value is the one of `DataFile` in a manifest; the footer of a file may have another one.
     """
@@ -19,6 +19,7 @@ class FileVersion(Enum):
     V2_0 = (2, 0)
     V2_1 = (2, 1)
     V2_2 = (2, 2)
+    V2_3 = (2, 3)
 
     __hash__ = object.__hash__  # that of Enum is a function in Python, and keys contain versions
 
@@ -45,34 +46,44 @@ class FileVersion(Enum):
         return (0, 3) if self is FileVersion.V2_0 else self.value
 
     @property
+    def is_final(self) -> bool:
+        """Whether the version no longer changes; files of other versions are read only."""
+        return self is not FileVersion.V2_3
+
+    @property
     def has_mini_blocks(self) -> bool:
         """Whether pages have one of the structural layouts, mini-block among them."""
-        return self in {FileVersion.V2_1, FileVersion.V2_2}
+        return self.value >= (2, 1)
 
     @property
     def has_large_chunks(self) -> bool:
         """Whether mini-block chunks may be larger than 32 KiB, which makes their headers wider."""
-        return self is FileVersion.V2_2
+        return self.value >= (2, 2)
 
     @property
     def has_scalar_pages(self) -> bool:
         """Whether a page may hold one value for all of its rows, and levels may be compressed."""
-        return self is FileVersion.V2_2
+        return self.value >= (2, 2)
+
+    @property
+    def has_sparse_pages(self) -> bool:
+        """Whether a page may store the positions of nulls and lists instead of levels."""
+        return self.value >= (2, 3)
 
     @property
     def has_compressed_dictionaries(self) -> bool:
         """Whether a dictionary may be compressed as a whole."""
-        return self is FileVersion.V2_2
+        return self.value >= (2, 2)
 
     @property
     def has_variable_packed_structs(self) -> bool:
         """Whether packed structs may have members of varying length."""
-        return self is FileVersion.V2_2
+        return self.value >= (2, 2)
 
     @property
     def has_blobs_v2(self) -> bool:
         """Whether tables store blobs in their second form."""
-        return self is FileVersion.V2_2
+        return self.value >= (2, 2)
 
     @property
     def has_level_runs(self) -> bool:
@@ -109,16 +120,16 @@ class FileVersion(Enum):
             UnsupportedVersionError: If the version of the format is not supported.
             InvalidInputError: If the text is not a version.
         """
+        if text in {"next", str(FileVersion.V2_3)}:
+            raise UnsupportedVersionError(
+                f"data storage version {text!r} is read only: {FileVersion.V2_3} is not final yet, "
+                f"and files of it may become unreadable; supported: {_written()}, 'stable'"
+            )
         known = {str(version): version for version in cls} | _ALIASES
         if text in known:
             return known[text]
-        if text in {"next", _NEXT}:
-            raise UnsupportedVersionError(
-                f"data storage version {text!r} is not supported: {_NEXT} is not final yet, and "
-                f"files of it may become unreadable; supported: {_known()}, 'stable'"
-            )
         raise InvalidInputError(
-            f"unknown data storage version {text!r}; supported: {_known()}, "
+            f"unknown data storage version {text!r}; supported: {_written()}, "
             + ", ".join(repr(alias) for alias in ("stable", "legacy"))
         )
 
@@ -134,8 +145,10 @@ def _known() -> str:
     return ", ".join(str(version) for version in FileVersion)
 
 
-_NEXT = "2.3"
-"""The version that the reference calls "next"."""
+def _written() -> str:
+    return ", ".join(str(version) for version in FileVersion if version.is_final)
+
+
 DEFAULT_VERSION = FileVersion.V2_2
 _ALIASES = {
     "stable": FileVersion.V2_2,

@@ -106,7 +106,7 @@ def test_an_error_says_where() -> None:
 @pytest.mark.parametrize(
     ("version", "text"),
     [
-        ((2, 3), "2.3 is not supported"),
+        ((2, 4), "2.4 is not supported"),
         ((3, 0), "3.0 is not supported"),
     ],
 )

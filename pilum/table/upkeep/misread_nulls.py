@@ -79,7 +79,8 @@ def _members_of(reader: FieldReader) -> Iterator[LeafPath]:
     for path in reader.field.leaf_paths():
         leaf = reader.leaves.get(path[-1].id)
         if leaf and len(path) > 1:
-            kinds = {_layers(layout) for _, layout in leaf.column.entries}
+            pages = [layout for _, layout in leaf.column.entries]
+            kinds = {_layers(layout) for layout in pages if not layout.HasField("sparse_layout")}
             if _differ(path, kinds) or any(_hides_nulls(path, layers) for layers in kinds):
                 yield path
 

@@ -162,9 +162,9 @@ def test_rows_are_counted_where_the_writer_recorded_them(
 
 
 def test_the_data_version_is_asked_only_for_data(daily: LocalStore, schema: Schema) -> None:
-    put(daily, replace(Snapshot.latest(daily).manifest, version=4, data_format="2.3"))
+    put(daily, replace(Snapshot.latest(daily).manifest, version=4, data_format="2.4"))
     manifest = Snapshot.latest(daily).manifest
-    with pytest.raises(UnsupportedVersionError, match=r"version 2\.3; supported: 0\.1"):
+    with pytest.raises(UnsupportedVersionError, match=r"version 2\.4; supported: 0\.1"):
         assert manifest.data_version is not None
 
 
