@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -57,7 +56,14 @@ def recall(library: Any, uri: str, live: dict[int, Any], metric: str) -> float:
 
 @pytest.mark.parametrize(
     ("metric", "bits", "dimension"),
-    [("l2", 1, 16), ("l2", 5, 24), ("cosine", 5, 16), ("dot", 8, 24), ("cosine", 1, 24)],
+    [
+        ("l2", 1, 16),
+        ("l2", 5, 24),
+        ("cosine", 5, 16),
+        ("dot", 8, 24),
+        ("cosine", 1, 24),
+        ("dot", 1, 16),
+    ],
 )
 @pytest.mark.parametrize("maker", [pilum, lance], ids=["pilum", "pylance"])
 def test_both_libraries_find_the_same_share_of_the_nearest_rows(
@@ -102,20 +108,3 @@ def test_segments_of_different_rotations_are_not_merged(tmp_path: Path) -> None:
     ]
     with pytest.raises(InvalidInputError, match="different rotations"):
         dataset.merge_existing_index_segments(parts)
-
-
-def test_one_bit_and_dot_is_refused_and_searched_exactly(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
-    vectors = vectors_of(16)
-    dataset = pilum.write_dataset(table_of(vectors), uri)
-    given: dict[str, Any] = {"num_partitions": 4, "num_bits": 1, "metric": "dot"}
-    with pytest.raises(UnsupportedFeatureError, match="num_bits=5"):
-        dataset.create_index("v", "IVF_RQ", **given)
-    lance.dataset(uri).create_index("v", "IVF_RQ", **given)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        nearest = {"column": "v", "q": vectors[5], "k": K, "metric": "dot"}
-        found = pilum.dataset(uri).to_table(columns=["id", "_distance"], nearest=nearest)
-    assert any("1 bit" in str(one.message) for one in caught)
-    near = np.argsort(distances_of(vectors, vectors[5], "dot"))[:K]
-    assert set(found["id"].to_pylist()) == set(near.tolist())

@@ -118,11 +118,6 @@ class VectorParameters:
         metric = Metric.named(given.get("metric") or "l2")
         _require_fitting(kind, vectors, metric)
         compression = _compression(kind, given, vectors)
-        if kind == RQ and compression.num_bits == 1 and metric is Metric.DOT:
-            raise UnsupportedFeatureError(
-                "IVF_RQ with num_bits=1 and the metric dot, whose distances differ from those of "
-                "other readers; pass num_bits=5"
-            )
         count = _num_partitions(given.get("num_partitions"))
         centroids = given.get("ivf_centroids")
         if centroids is not None:

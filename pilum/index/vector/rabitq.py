@@ -2,16 +2,19 @@
 
     _rabit_codes         D/8 bytes      bit i, lowest first: 1 if component i of y = R (v - c) is
                                         not negative
-    __add_factors        float32        distance = add + scale * (sum of the query's components
-    __scale_factors      float32                   with a set bit - half of them all) + |q - c|^2
-    __error_factors      float32        its error, in units of |q - c|
+    __add_factors        float32        distance = b (add - a) + g + scale * (sum of the query's
+    __scale_factors      float32                   components with a set bit - half of them all)
+    __error_factors      float32        its error, in units of |q - b c|
     __blocked_ex_codes   64 ceil(D/64) * (bits - 1) / 8 bytes    further bits, in blocks of 64
     __add_factors_ex     float32        the same by all bits
     __scale_factors_ex   float32
 
-The last three exist if there is more than one bit. Sign codes are stored per partition, in the
-order in which 32 rows are looked up at once ("packed"), or as plain rows. An older layout has one
-bit and no errors, and its factors belong to residuals of queries.
+With l2 and cosine a = 0, b = 1 and g = |q - c|^2. With dot a = 1, b = q.c / |c|^2 and g = 1 - q.c:
+b c is the part of the query along the centroid, whose product with a row has no error.
+
+The last three columns exist if there is more than one bit. Sign codes are stored per partition, in
+the order in which 32 rows are looked up at once ("packed"), or as plain rows. An older layout has
+one bit and no errors, and its factors belong to residuals of queries.
 
     {"rotate_mat_position":null,"fast_rotation_signs":[21,27,…],"rotation_type":"fast",
      "code_dim":128,"num_bits":5,"packed":true,"query_estimator":"raw_query"}
@@ -111,11 +114,6 @@ class Rabitq(Quantizer):
     ) -> Rabitq:
         """See `Quantizer.read`."""
         found = cls.parse(parameters.fields, file.global_buffer, metric, file.path)
-        if found.bits == 1 and metric is Metric.DOT:
-            raise UnsupportedFeatureError(
-                "RQ codes of 1 bit for the metric dot, whose distances differ from those of other "
-                f"readers; search exactly, or create the index with num_bits=5\n  {file.path}"
-            )
         if found.dimension != dimension or metric is Metric.HAMMING:
             raise parameters.error(f"codes of dimension {found.dimension} for {metric.value}")
         return found

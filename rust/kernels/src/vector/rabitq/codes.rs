@@ -299,7 +299,7 @@ impl Products {
 }
 
 /// The quotient of two numbers; 0 if the second one is 0.
-fn quotient(a: f32, b: f32) -> f32 {
+pub fn quotient(a: f32, b: f32) -> f32 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 

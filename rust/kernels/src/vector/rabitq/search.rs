@@ -1,17 +1,23 @@
 //! The rows of partitions that are nearest to queries, by the estimates of RaBitQ codes.
 //!
 //!     h = R q, S = sum h_i, P = sum of h_i over the set bits of a row, e = bits - 1
-//!     g = |q - c|^2 (l2, cosine) or -(q.c) (dot), c the centroid
+//!     c the centroid, b c the part of the query whose product with a row has no error
 //!
-//!     by signs    (P - S/2) scale + add + g
-//!     by all      (2^e P + sum u_i h_i - (2^e - 1/2) S) scale_all + add_all + g
+//!                 l2, cosine    dot
+//!     a           0             1
+//!     b           1             q.c / |c|^2
+//!     g           |q - c|^2     1 - q.c
+//!
+//!     by signs    (P - S/2) scale + b (add - a) + g
+//!     by all      (2^e P + sum u_i h_i - (2^e - 1/2) S) scale_all + b (add_all - a) + g
 //!
 //! P of 32 rows at once is known up to some slack. Only rows whose estimate can be small enough
 //! are estimated exactly. If all bits count, the estimate by signs may be wrong by its error times
-//! |q - c|, which covers 1.9 standard deviations; half as many again are allowed for. The older
-//! estimator uses the residual 2 / sqrt(D) R (q - c) as h.
+//! |q - b c|, which covers 1.9 standard deviations; half as many again are allowed for. The older
+//! estimator uses the residual 2 / sqrt(D) R (q - c) as h, and for dot a = 0, b = 1, g = -(q.c).
 
 use super::blocks::{self, BLOCK};
+use super::codes::quotient;
 use super::packing::{self, GROUP};
 use super::tables::{Adder, Plain, Tables};
 use crate::error::{Result, ensure, out_of_range, part};
@@ -113,10 +119,20 @@ impl Query {
     /// Prepares the search of a partition with this rotated centroid.
     fn at(&self, centroid: &[f32], estimator: Estimator, own: &mut Option<Tables>) -> Place {
         let pairs = || self.rotated.iter().zip(centroid);
-        let residual: Vec<f32> = pairs().map(|(q, c)| q - c).collect();
-        let square: f32 = residual.iter().map(|r| r * r).sum();
         let product: f32 = pairs().map(|(q, c)| q * c).sum();
-        let shift = if estimator.is_dot { -product } else { square };
+        let (base, along) = if estimator.is_dot && !estimator.by_residuals {
+            let length = centroid.iter().map(|c| c * c).sum();
+            (1.0, quotient(product, length))
+        } else {
+            (0.0, 1.0)
+        };
+        let residual: Vec<f32> = pairs().map(|(q, c)| q - along * c).collect();
+        let square: f32 = residual.iter().map(|r| r * r).sum();
+        let shift = if estimator.is_dot {
+            base - product
+        } else {
+            square
+        };
         let vector = if estimator.by_residuals {
             let unit = 2.0 / count(residual.len()).sqrt();
             let scaled: Vec<f32> = residual.iter().map(|value| value * unit).collect();
@@ -131,6 +147,8 @@ impl Query {
         Place {
             padded,
             sum,
+            base,
+            along,
             shift,
             distance: square.sqrt(),
         }
@@ -148,10 +166,22 @@ struct Place {
     padded: Vec<f32>,
     /// S
     sum: f32,
+    /// a
+    base: f32,
+    /// b
+    along: f32,
     /// g
     shift: f32,
-    /// |q - c|
+    /// |q - b c|
     distance: f32,
+}
+
+impl Place {
+    /// The part of an estimate that does not depend on the sums.
+    #[inline(always)]
+    fn shifted(&self, add: f32) -> f32 {
+        self.along * (add - self.base) + self.shift
+    }
 }
 
 /// Where estimates go.
@@ -262,7 +292,7 @@ impl<S: Sink> Scan<'_, S> {
                 let sum = self.tables.sum(codes, row);
                 let distance = match further {
                     Some(further) => self.by_all(sum, first + row, further)?,
-                    None => (sum - 0.5 * self.place.sum) * scale + add + self.place.shift,
+                    None => (sum - 0.5 * self.place.sum) * scale + self.place.shifted(*add),
                 };
                 self.sink.add(first + row, distance)?;
             }
@@ -302,7 +332,7 @@ impl<S: Sink> Scan<'_, S> {
         let slack = self.tables.slack();
         let rows = out.iter_mut().zip(sums).zip(add.iter().zip(scale));
         for ((out, sum), (add, scale)) in rows {
-            *out = (sum - half) * scale + add + self.place.shift - scale.abs() * slack;
+            *out = (sum - half) * scale + self.place.shifted(*add) - scale.abs() * slack;
         }
         if let Some(errors) = errors {
             let allowance = ERRORS * self.place.distance;
@@ -325,7 +355,7 @@ impl<S: Sink> Scan<'_, S> {
             return Err(out_of_range("factors"));
         };
         let centred = levels * sum + product - (levels - 0.5) * self.place.sum;
-        Ok(centred * scale + add + self.place.shift)
+        Ok(centred * scale + self.place.shifted(*add))
     }
 
     /// The sum of u_i h_i.
