@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from pilum.index.queries import Query
 __all__ = [
     "REFERENCE",
     "VALUE",
+    "Counted",
     "Index",
     "IndexRows",
     "IndexType",
@@ -86,6 +87,20 @@ class IndexRows:
     sample: Callable[[int], pa.Array] = _without_sample
     on_nodes: Callable[[int], None] | None = None
     spans: Iterator[Span] | None = None
+
+
+class Counted(Protocol):
+    """The interface of an index whose memory a session counts.
+
+    Attributes:
+        counted_bytes: The memory that the session last counted for it.
+    """
+
+    counted_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
 
 
 class Index(ABC):

@@ -205,7 +205,10 @@ class VectorIndex(Index):
     ) -> Candidates:
         """Return the rows nearest to one query, in an array of shape (1, D)."""
         queries = self.model.queries(vectors)
-        distances = self.model.distances(queries)
+        if self.model.num_partitions == 1 and np.isfinite(queries).all():
+            distances = _NO_DISTANCES
+        else:
+            distances = self.model.distances(queries)
         count = 0 if np.isnan(distances[0, 0]) else int(self._counts(distances, query)[0])
         search = _search_of(queries, query)
         mask = None if allowed is None else self._mask_of(allowed)
@@ -375,6 +378,9 @@ class VectorIndex(Index):
 def _search_of(queries: NDArray[Any], query: NearestQuery) -> Search:
     return Search(queries, query.k, query.lower, query.upper, query.ef, query.approx_mode)
 
+
+_NO_DISTANCES = np.zeros((1, 1), np.float32)
+"""Of a single centroid, which needs no rank."""
 
 _NOTHING: Answer = (np.zeros(2, np.int64), np.empty(0, np.uint64), np.empty(0, np.float32))
 

@@ -37,7 +37,7 @@ from pilum.errors import (
 from pilum.format.rows import Addresses, first_address, fragment_ids_of
 from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
-from pilum.index.base import Index, IndexType, Part, References
+from pilum.index.base import Counted, Index, IndexType, Part, References
 from pilum.index.files import IndexFolder
 from pilum.index.queries import Between, IsNull, Query
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
@@ -294,7 +294,7 @@ class OpenSegment:
         """Whether its references are stable row ids, which are no addresses."""
         return self.segment.references is References.ROW_IDS
 
-    def count_grown(self, index: Index) -> None:
+    def count_grown(self, index: Counted) -> None:
         """Update the size of the index in the cache if it has changed."""
         if index.size_bytes != index.counted_bytes:
             self.count_bytes()

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import MAX_ROWS, Addresses, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import RowSet
-from pilum.index.base import Index
+from pilum.index.base import Counted, Index
 from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Candidates, NearestQuery
@@ -36,7 +36,7 @@ _MORE_OF_LISTS = 10
 """How many times more rows are searched for each vector of a query for lists of vectors."""
 
 
-class SearchedIndex(Protocol):
+class SearchedIndex(Counted, Protocol):
     """The interface of an open segment of an index of vectors."""
 
     @property
@@ -201,7 +201,7 @@ def _searched(
 ) -> list[Nearest]:
     """Return the nearest rows of a segment, for each query."""
     found = index.nearest_batch(vectors, query, allowed)
-    segment.count_bytes()
+    segment.count_grown(index)
     if not is_plain(segment):
         return [Nearest(_ids(segment, one.references), one.distances) for one in found]
     if not _are_covered(segment, np.concatenate([one.references for one in found])):

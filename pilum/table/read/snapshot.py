@@ -152,7 +152,7 @@ class Snapshot:
         """The schema with which rows are rewritten, with payloads for blobs."""
         return given(self.schema) if self.schema.has_marks else self.schema
 
-    @property
+    @cached_property
     def has_stable_row_ids(self) -> bool:
         """Whether rows keep their ids when they move."""
         return bool(self.manifest.reader_flags & Feature.STABLE_ROW_IDS)

@@ -209,6 +209,20 @@ def test_a_batch_gives_what_its_queries_give(
     assert [len(one.references) for one in nothing] == [0, 0]
 
 
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+def test_a_single_partition_gives_the_answers_of_the_reference(tmp_path: Path, metric: str) -> None:
+    dataset = build(tmp_path / "t", "IVF_FLAT", metric, num_partitions=1)
+    index = open_folder(folder_of(tmp_path / "t"))
+    query = vectors()[3] + np.float32(0.25)
+    for first in (query[0], np.float32(np.nan)):
+        query[0] = first
+        expected = dataset.to_table(
+            ["_rowid", "_distance"], nearest={"column": "v", "q": query, "k": 9}
+        )
+        found = index.nearest(ask(index, query, 9))
+        assert found.references.tolist() == expected["_rowid"].to_pylist()
+
+
 def test_statistics_are_those_of_the_reference(tmp_path: Path) -> None:
     kinds: list[tuple[str, dict[str, Any]]] = [
         ("IVF_FLAT", {}),
