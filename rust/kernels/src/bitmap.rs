@@ -226,9 +226,10 @@ pub fn places(bitmap: &[u8], start: usize, count: usize, first: i64) -> Result<V
             _ => word,
         }
     });
-    let ones: u32 = words.clone().map(u64::count_ones).sum();
+    let words = words.collect::<Vec<_>>();
+    let ones: u32 = words.iter().copied().map(u64::count_ones).sum();
     let mut out = Vec::with_capacity(ones as usize);
-    for (mut word, place) in words.zip((first..).step_by(64)) {
+    for (mut word, place) in words.into_iter().zip((first..).step_by(64)) {
         if word == u64::MAX {
             out.extend(place..place + 64);
             continue;
