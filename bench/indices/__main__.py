@@ -20,7 +20,9 @@ from bench.indices.cases import (
     lookups,
     near_duplicates,
     numbers,
+    places,
     texts,
+    within,
 )
 from bench.indices.peers import duckdb_peer, tantivy_peer
 from bench.indices.run import OWN, REFERENCE, Figure, answer_all, build_all, merge_all
@@ -29,7 +31,7 @@ from bench.sections import put_section
 _HEAD = """## Indices
 
 A table of {rows:,} rows in two fragments, {texts:,} documents of 5 to 60 words, and as many of 60
-words, of which five each are nearly the same. Each library
+words, of which five each are nearly the same, and as many points as documents. Each library
 built its own indices; answers were compared first, scores to the last bit. Median of turns, in
 milliseconds. Lookups have other constants in each turn, and texts other words, with indices in
 memory, but for the cold one, which opens the table without caches. Builds ran in processes of their
@@ -42,7 +44,7 @@ with an index, and without.
 """
 
 
-_PARTS = "`lookups`, `texts`, `copies` or `merge`"
+_PARTS = "`lookups`, `texts`, `copies`, `places` or `merge`"
 
 
 def main() -> int:
@@ -74,6 +76,11 @@ def main() -> int:
             table = copies(options.texts)
             figures += build_all(root / "copies", table, [Build("text", "MINHASHLSH", {})])
             figures += answer_all(root / "copies", near_duplicates(table), None)
+            del table
+        if options.only in "places":
+            table = places(options.texts)
+            figures += build_all(root / "places", table, [Build("place", "RTREE", {})])
+            figures += answer_all(root / "places", within(table), None)
             del table
         if options.only in "merge":
             figures.append(merge_all(root, numbers(options.rows), options.rows // 100))

@@ -18,7 +18,9 @@ __all__ = [
     "lookups",
     "near_duplicates",
     "numbers",
+    "places",
     "texts",
+    "within",
 ]
 
 _LABELS = [f"label {number}" for number in range(5000)]
@@ -251,4 +253,43 @@ def near_duplicates(table: pa.Table) -> tuple[Query, ...]:
     return (
         Query("MINHASHLSH, near duplicates", copies_of),
         Query("MINHASHLSH, near duplicates, cold", copies_of, is_cold=True),
+    )
+
+
+def places(num_rows: int) -> pa.Table:
+    """Points, most of which are close to one of some towns, in a square of 1,000 by 1,000."""
+    random = np.random.default_rng(10)
+    towns = random.uniform(0, 1000, (500, 2))
+    near = towns[random.integers(0, len(towns), num_rows)] + random.normal(0, 8, (num_rows, 2))
+    is_far = random.random(num_rows) < 0.2
+    near[is_far] = random.uniform(0, 1000, (int(is_far.sum()), 2))
+    members = [pa.field(name, pa.float64(), nullable=False) for name in "xy"]
+    point = pa.StructArray.from_arrays([pa.array(axis) for axis in near.T], fields=members)
+    field = pa.field("place", point.type, metadata={"ARROW:extension:name": "geoarrow.point"})
+    schema = pa.schema([pa.field("id", pa.int64()), field])
+    return pa.table([pa.array(range(num_rows)), point], schema=schema)
+
+
+def within(table: pa.Table) -> tuple[Query, ...]:
+    """Return searches of the points in areas around one of the table of `places`."""
+    middles = table["place"].slice(0, 500).to_pylist()
+
+    def search(name: str, radius: float, corners: int, *, is_cold: bool = False) -> Query:
+        angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+        edge = radius * np.column_stack([np.cos(angles), np.sin(angles)])
+
+        def ask(_: Any, dataset: Any, turn: int) -> pa.Table:
+            middle = middles[turn % len(middles)]
+            ring = np.add(edge, [middle["x"], middle["y"]])
+            text = ", ".join(f"{x!r} {y!r}" for x, y in [*ring.tolist(), ring[0].tolist()])
+            filter = f"st_within(place, st_geomfromtext('POLYGON(({text}))'))"
+            found: pa.Table = dataset.to_table(filter=filter, columns=["id"])
+            return found
+
+        return Query(f"RTREE, {name}", ask, is_cold=is_cold)
+
+    return (
+        search("points in a small square", 1.0, 4),
+        search("points in a small square, cold", 1.0, 4, is_cold=True),
+        search("points in an area of 64 corners", 10.0, 64),
     )

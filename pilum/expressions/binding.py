@@ -25,6 +25,7 @@ from pilum.expressions.coerce import (
     align,
     cast_to,
     compared_integers,
+    geometry,
     in_set,
     list_operands,
     operands,
@@ -35,7 +36,6 @@ from pilum.expressions.compare import MIRRORED
 from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
 from pilum.expressions.functions import ALIASES, FUNCTIONS, Kind
-from pilum.expressions.geometry.layouts import EXTENSION_NAME, LISTS, layout_of
 from pilum.expressions.lists import is_list
 from pilum.expressions.nodes import (
     And,
@@ -47,7 +47,6 @@ from pilum.expressions.nodes import (
     Constant,
     Distinct,
     Expression,
-    Geometry,
     InList,
     InSet,
     IsNull,
@@ -432,7 +431,8 @@ class _Binder:
         for index, argument in enumerate(arguments):
             kind = function.kind(index)
             if kind is Kind.GEOMETRY:
-                argument = self._geometry(argument)
+                field = self.field(argument.node) if isinstance(argument.node, Column) else None
+                argument = geometry(argument, field)
             arguments[index] = _argument(node.name, argument, kind)
         if name in _EMPTY_LISTS and (_is_empty_list(arguments[1])):
             return Typed(Constant(_EMPTY_LISTS[name]), pa.bool_())
@@ -442,23 +442,6 @@ class _Binder:
             arguments = list_operands(*arguments) if len(arguments) == 2 else arguments
         bound = Call(name, tuple(argument.node for argument in arguments))
         return Typed(bound, _result_type(bound, [argument.type for argument in arguments]))
-
-    def _geometry(self, argument: Typed) -> Typed:
-        """Name the layout of a column of lists of points, which is in the metadata of its field."""
-        node, arrow = argument.node, argument.type
-        if pt.is_null(arrow):
-            return Typed(cast_to(argument, pa.binary()), pa.binary())
-        layout = layout_of(arrow)
-        if layout is None or layout.depth == 0 or not isinstance(node, Column):
-            return argument
-        name = (self.field(node).metadata or {}).get(EXTENSION_NAME, b"").decode()
-        if LISTS.get(name) != layout.depth:
-            names = " or ".join(known for known, depth in LISTS.items() if depth == layout.depth)
-            raise FilterError(
-                f"column {'.'.join(node.path)!r} of {arrow} has no layout of geometries: the "
-                f"metadata {EXTENSION_NAME.decode()} of its field is {name!r}, not {names}"
-            )
-        return Typed(Geometry(node, name), pa.struct([pa.field(name, arrow)]))
 
 
 def _meet(left: Typed, right: Typed) -> list[Typed]:

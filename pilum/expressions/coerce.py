@@ -22,6 +22,7 @@ import pyarrow.types as pt
 
 from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
+from pilum.expressions.geometry.layouts import EXTENSION_NAME, LISTS, layout_of
 from pilum.expressions.lists import is_list, list_scalar
 from pilum.expressions.nodes import (
     Cast,
@@ -29,6 +30,7 @@ from pilum.expressions.nodes import (
     Compare,
     Constant,
     Expression,
+    Geometry,
     InSet,
     LiteralValue,
     Not,
@@ -51,6 +53,7 @@ __all__ = [
     "cast_to",
     "compared_integers",
     "fit",
+    "geometry",
     "in_set",
     "list_operands",
     "operands",
@@ -349,3 +352,29 @@ def in_set(operand: Typed, constants: Sequence[pa.Scalar]) -> Expression:
         values += [scalar_of(0.0, arrow), scalar_of(-0.0, arrow)]
     has_null = any(not value.is_valid for value in constants)
     return InSet(operand.node, array_of(values, arrow), has_null)
+
+
+def geometry(argument: Typed, field: pa.Field | None) -> Typed:
+    """Return an argument of a function of geometries; lists of points with their layout.
+
+    Args:
+        argument: The argument.
+        field: The field of a column, whose metadata names the layout; None for other arguments.
+
+    Raises:
+        FilterError: If a column of lists has no layout.
+    """
+    arrow = argument.type
+    if pt.is_null(arrow):
+        return Typed(cast_to(argument, pa.binary()), pa.binary())
+    layout = layout_of(arrow)
+    if layout is None or layout.depth == 0 or field is None:
+        return argument
+    name = (field.metadata or {}).get(EXTENSION_NAME, b"").decode()
+    if LISTS.get(name) != layout.depth:
+        names = " or ".join(known for known, depth in LISTS.items() if depth == layout.depth)
+        raise FilterError(
+            f"column {field.name!r} of {arrow} has no layout of geometries: the metadata "
+            f"{EXTENSION_NAME.decode()} of its field is {name!r}, not {names}"
+        )
+    return Typed(Geometry(argument.node, name), pa.struct([pa.field(name, arrow)]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pilum.arrays import filtered
 from pilum.errors import FilterError
 from pilum.expressions.geometry.bounds import bounds_of, overlap
+from pilum.expressions.geometry.layouts import Form, Layout, layout_of
 from pilum.expressions.geometry.shapes import Shapes, import_shapely, shapes_of
 
 __all__ = ["OVERLAPPING", "RELATIONS"]
@@ -46,6 +47,13 @@ _EXCHANGED = {
     "st_covers": "st_coveredby",
     "st_coveredby": "st_covers",
 }
+
+_OF_POINTS = {
+    "st_within": "contains_xy",
+    "st_coveredby": "intersects_xy",
+    "st_intersects": "intersects_xy",
+}
+"""The function that gives the same for the coordinates of points, without a shape of each."""
 
 OVERLAPPING = frozenset(_MIRRORED) - {"st_disjoint"}
 """Functions that are true only if the bounding boxes overlap, unless both geometries are empty."""
@@ -80,19 +88,27 @@ def _related(
         is_compared |= np.isnan(boxes).all(axis=1) & np.isnan(others).all(axis=1)
     is_compared &= ~is_null
     found = np.full(len(one), name == "st_disjoint")
-    if is_compared.any():
+    if len(other) < len(one) and name in _OF_POINTS and _are_points(one):
+        x, y = boxes[is_compared, 0], boxes[is_compared, 1]
+        found[is_compared] = _compared(_OF_POINTS[name], shapes_of(other), x, y)
+    elif is_compared.any():
         mask = pa.array(is_compared)
         right = shapes_of(other if len(other) < len(one) else filtered(other, mask))
         found[is_compared] = _compared(_MIRRORED[name], right, shapes_of(filtered(one, mask)))
     return found
 
 
-def _compared(name: str, first: Shapes, second: Shapes) -> NDArray[np.bool_]:
+def _are_points(geometries: pa.Array) -> bool:
+    return layout_of(geometries.type) == Layout(Form.POINT)
+
+
+def _compared(name: str, first: Shapes, *second: NDArray[Any]) -> NDArray[np.bool_]:
+    """Compare shapes with others, or with points given as x and y."""
     shapely = import_shapely()
-    if len(first) < len(second):
+    if len(first) < len(second[0]):
         shapely.prepare(first)
     try:
-        found: NDArray[np.bool_] = getattr(shapely, name)(first, second)
+        found: NDArray[np.bool_] = getattr(shapely, name)(first, *second)
     except shapely.errors.ShapelyError as error:
         raise FilterError(f"geometries cannot be compared: {error}") from error
     return found

@@ -32,12 +32,13 @@ def hilbert_order(boxes: Boxes) -> NDArray[np.int64]:
     Args:
         boxes: Boxes without NaN.
     """
-    keys = np.empty(len(boxes), np.uint64)
+    numbers = np.arange(len(boxes), dtype=np.uint64)  # in the lower half of what is sorted
     x, y = _cells(boxes[:, 0], boxes[:, 2]), _cells(boxes[:, 1], boxes[:, 3])
     for first in range(0, len(boxes), _CELLS_TOGETHER):
         own = slice(first, first + _CELLS_TOGETHER)
-        keys[own] = places_on_curve(x[own], y[own])
-    return np.argsort(keys, kind="stable")
+        numbers[own] |= places_on_curve(x[own], y[own]).astype(np.uint64) << np.uint64(32)
+    numbers.sort()
+    return (numbers & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
 def _cells(low: NDArray[np.float64], high: NDArray[np.float64]) -> _Numbers:

@@ -101,7 +101,10 @@ def _items(rows: IndexRows) -> Iterator[Items]:
         boxes = bounds_of(values)
         has_place = ~np.isnan(boxes).any(axis=1)
         is_null = values.is_null().to_numpy(zero_copy_only=False)
-        yield Items(boxes[has_place], references[has_place], references[is_null])
+        nulls = references[is_null]
+        if not has_place.all():
+            boxes, references = boxes[has_place], references[has_place]
+        yield Items(boxes, references, nulls)
 
 
 def _moved(part: Part[RTreeIndex]) -> Iterator[Items]:

@@ -83,10 +83,10 @@ def write(items: Items, page_rows: int, folder: IndexFolderWriter) -> None:
     order = hilbert_order(items.boxes)
     levels = Levels.of(len(order), page_rows)
     with folder.file(PAGES_FILE, COLUMNS) as file:
+        boxes, references, num_pages = items.boxes[order], items.references[order], 0
         for first in range(0, len(order), _ROWS_TOGETHER):
-            own = order[first : first + _ROWS_TOGETHER]
-            _write_rows(file, items.boxes[own], items.references[own])
-        boxes, num_pages = items.boxes[order], 0
+            own = slice(first, first + _ROWS_TOGETHER)
+            _write_rows(file, boxes[own], references[own])
         for _ in levels.sizes[1:]:
             boxes = _boxes_of_pages(boxes, page_rows)
             _write_rows(file, boxes, np.arange(num_pages, num_pages + len(boxes), dtype=np.uint64))
