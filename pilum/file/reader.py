@@ -13,7 +13,7 @@ from pilum.cache import FileCaches
 from pilum.container.open import field_reader, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
 from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
@@ -69,6 +69,12 @@ class _FileRows:
     def file_of(self, field_id: FieldId) -> tuple[Store, str]:
         """Return the file itself, for blobs."""
         return self.store, self._name
+
+    def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
+        """Raise UnsupportedFormatError: a file does not know the base paths of a table."""
+        raise UnsupportedFormatError(
+            f"{self._name}: the blob {path!r} below base path {base_id}; read the table of the file"
+        )
 
     def field(self, field: Field) -> FieldReader:
         reader = self._fields.get(field.ids)

@@ -45,7 +45,7 @@ def test_pages_say_which_row_they_begin_with() -> None:
 
 
 def _other_type(message: file_pb2.ColumnMetadata) -> None:
-    other = file_pb2.Any(type_url="/lance.encodings23.PlanarLayout")
+    other = file_pb2.Any(type_url="/lance.encodings24.OtherLayout")
     message.pages[0].encoding.direct.encoding = other.SerializeToString()
 
 
@@ -54,7 +54,7 @@ CHANGES: dict[str, Callable[[file_pb2.ColumnMetadata], object]] = {
     "beyond the end": lambda message: message.pages[0].buffer_sizes.__setitem__(0, 1001),
     "page length: 0": lambda message: setattr(message.pages[0], "length", 0),
     "page length": lambda message: setattr(message.pages[0], "length", 2**60),
-    "PlanarLayout": _other_type,
+    "OtherLayout": _other_type,
     "page description": lambda message: setattr(
         message.pages[0].encoding.direct, "encoding", b"\xff\xff"
     ),

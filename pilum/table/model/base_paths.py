@@ -31,6 +31,7 @@ from pilum.table.model.names import index_folder
 
 __all__ = [
     "BasePath",
+    "blob_place",
     "data_file_place",
     "deletion_file_place",
     "free_base_id",
@@ -131,6 +132,19 @@ def data_file_place(store: Store, file: DataFile) -> Place:
         return own_store(store), file.path_in_table
     base, base_store = _base(store, file.base_id, file.path)
     return base_store, file.path_in_table if base.is_dataset_root else file.path
+
+
+def blob_place(store: Store, base_id: int, path: str) -> Place:
+    """Return the store and path of a blob below a base, as `data_file_place`; base 0 is the table.
+
+    CorruptFileError is raised if the path does not lead to a place below the base.
+    """
+    names = path.split("/")
+    if "\\" in path or "://" in path or not {"", ".", ".."}.isdisjoint(names):
+        raise CorruptFileError(f"a blob at {path!r}, which is no relative path", store.uri)
+    if not base_id:
+        return own_store(store), path
+    return _base(store, base_id, path)[1], path
 
 
 def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-__all__ = ["SUPPORTED", "Feature"]
+__all__ = ["READABLE", "SUPPORTED", "Feature"]
 
 
 class Feature(IntFlag):
@@ -46,3 +46,6 @@ SUPPORTED = (
     | Feature.NON_REUSABLE_FIELD_IDS
 )
 """The features that this library reads and preserves."""
+
+READABLE = SUPPORTED | Feature.MANAGED_BLOBS
+"""The features of tables that this library reads; of others than those above, it writes none."""

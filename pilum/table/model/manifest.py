@@ -23,7 +23,7 @@ from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.coverage import without_overlaid
-from pilum.table.model.features import SUPPORTED, Feature
+from pilum.table.model.features import READABLE, SUPPORTED, Feature
 from pilum.table.model.fragments import Fragments, StoredFragments
 
 __all__ = [
@@ -317,16 +317,16 @@ def _plain(stored: Mapping[str, str]) -> dict[str, str]:
 
 def require_readable(reader_flags: int, where: str) -> None:
     """Raise UnsupportedFeatureError if a table has a feature that this library cannot read."""
-    _require_supported(reader_flags, where, "read")
+    _require_supported(reader_flags, READABLE, where, "read")
 
 
 def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
     """Raise UnsupportedFeatureError if a table has a feature that this library would not keep."""
-    _require_supported(reader_flags | writer_flags, where, "write")
+    _require_supported(reader_flags | writer_flags, SUPPORTED, where, "write")
 
 
-def _require_supported(flags: int, where: str, verb: str) -> None:
-    unsupported = flags & ~int(SUPPORTED)  # a plain int: `~` of a flag drops unknown bits
+def _require_supported(flags: int, supported: Feature, where: str, verb: str) -> None:
+    unsupported = flags & ~int(supported)  # a plain int: `~` of a flag drops unknown bits
     if not unsupported:
         return
     known = {int(feature): str(feature.name).lower().replace("_", " ") for feature in Feature}

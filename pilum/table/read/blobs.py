@@ -53,6 +53,9 @@ class BlobHome(Protocol):
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Return the store and path of the file that contains a leaf; None if none does."""
 
+    def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
+        """Return the store and path of a blob, given its base path and its place there."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
@@ -81,16 +84,19 @@ class _Places:
     """Locations of many payloads.
 
     Attributes:
-        objects: Store and path of the objects that contain the payloads.
+        objects: Store and path of the objects that contain the payloads. The first ones belong to
+            one data file, so that their payloads do not overlap.
         which: int64, index of the object of each payload; -1 for null.
         positions: int64, positions of the first bytes.
         sizes: int64, sizes in bytes.
+        num_owned: Number of the objects that belong to one data file.
     """
 
     objects: list[tuple[Store, str]]
     which: NDArray[np.int64]
     positions: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    num_owned: int = 0
 
     def __iter__(self) -> Iterator[BlobPlace | None]:
         columns = (self.which.tolist(), self.positions.tolist(), self.sizes.tolist())
@@ -187,8 +193,7 @@ def materialize(
 
 def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
     """Return the payloads of the descriptors of a column, as large_binary; null for nulls."""
-    places = _locate(home, field, descriptors)
-    return _payloads(places, places.objects[0][0] if places.objects else None)
+    return _payloads(_locate(home, field, descriptors))
 
 
 def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
@@ -201,10 +206,11 @@ def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
         return _Places([], nothing, positions, sizes)
     which = np.where(alive, 0, -1)
     objects: list[tuple[Store, str]] = [place]
+    num_owned = 1
     if field.blob_version == 2:
-        _locate_outside(*place, descriptors, alive, which, objects)
+        num_owned = _locate_outside(home, place, descriptors, alive, which, objects)
         _measure(objects, which, positions, sizes, descriptors)
-    return _Places(objects, which, positions, sizes)
+    return _Places(objects, which, positions, sizes, num_owned)
 
 
 def _numbers(
@@ -220,30 +226,41 @@ def _numbers(
 
 
 def _locate_outside(
-    store: Store,
-    file_path: str,
+    home: BlobHome,
+    file: tuple[Store, str],
     descriptors: pa.Array,
     alive: NDArray[np.bool_],
     which: NDArray[np.int64],
     objects: list[tuple[Store, str]],
-) -> None:
-    """Locate payloads in sidecar files and at URIs; the distinct objects are few."""
+) -> int:
+    """Locate payloads outside of the data file; the distinct objects are few.
+
+    Sidecars come first. Returns the number of objects that belong to the data file.
+    """
+    num_owned, (store, file_path) = len(objects), file
     kinds = np.where(alive, descriptors.field("kind").fill_null(0).to_numpy(), 0)
     ids = descriptors.field("blob_id").fill_null(0).to_numpy()
     for kind in np.unique(kinds[kinds != BlobKind.INLINE]).tolist():
         rows = np.flatnonzero(kinds == kind)
-        if kind not in (BlobKind.PACKED, BlobKind.DEDICATED, BlobKind.EXTERNAL):
-            raise UnsupportedFormatError(f"blobs of kind {kind} are not supported")
-        if kind != BlobKind.EXTERNAL:
+        if kind in (BlobKind.PACKED, BlobKind.DEDICATED):
             found, index = np.unique(ids[rows], return_inverse=True)
             which[rows] = len(objects) + index
             objects.extend((store, sidecar_beside(file_path, number)) for number in found.tolist())
+            num_owned = len(objects)
             continue
-        if ids[rows].any():
-            raise UnsupportedFormatError("blobs at URIs below a base path are not supported")
-        uris = descriptors.field("blob_uri").take(pa.array(rows)).dictionary_encode()
-        which[rows] = len(objects) + uris.indices.to_numpy()
-        objects.extend(object_at(uri, store.options) for uri in uris.dictionary.to_pylist())
+        if kind not in (BlobKind.EXTERNAL, BlobKind.MANAGED):
+            raise UnsupportedFormatError(f"blobs of kind {kind} are not supported")
+        for base_id in np.unique(ids[rows]).tolist():
+            own = rows[ids[rows] == base_id]
+            uris = descriptors.field("blob_uri").take(pa.array(own)).dictionary_encode()
+            which[own] = len(objects) + uris.indices.to_numpy()
+            objects.extend(
+                home.blob_below(base_id, uri)
+                if base_id or kind == BlobKind.MANAGED
+                else object_at(uri, store.options)
+                for uri in uris.dictionary.to_pylist()
+            )
+    return num_owned
 
 
 def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
@@ -275,16 +292,12 @@ def _measure(
         sizes[whole & (which == number)] = store.source(path).size
 
 
-def _payloads(places: _Places, own: Store | None = None) -> pa.Array:
-    """Read the bytes of all places, as large_binary.
-
-    In the table's own store, payloads never overlap, which bounds their total size by that of the
-    object.
-    """
+def _payloads(places: _Places) -> pa.Array:
+    """Read the bytes of all places, as large_binary."""
     wanted = (places.which >= 0) & (places.sizes > 0)
     order = np.flatnonzero(wanted)[np.argsort(places.which[wanted], kind="stable")]
     pieces = [
-        _read_object(*places.objects[int(places.which[rows[0]])], places, rows, own)
+        _read_object(int(places.which[rows[0]]), places, rows)
         for rows in _groups(order, places.which)
     ]
     lengths = places.sizes[order]
@@ -307,16 +320,18 @@ def _groups(order: NDArray[np.int64], which: NDArray[np.int64]) -> list[NDArray[
     return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
 
 
-def _read_object(
-    store: Store, path: str, places: _Places, rows: NDArray[np.int64], own: Store | None
-) -> NDArray[np.uint8]:
-    """Read payloads of one object, concatenated."""
+def _read_object(which: int, places: _Places, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Read payloads of one object, concatenated.
+
+    Those of an object of the data file do not overlap, which bounds their total size.
+    """
+    store, path = places.objects[which]
     positions, sizes = places.positions[rows], places.sizes[rows]
     source = BlobPlace(store, path, 0, 0).source()
     end = int((positions.astype(np.uint64) + sizes.astype(np.uint64)).max())
     if end > source.size:
         raise CorruptFileError(f"a blob ends at byte {end} of {source.size}", source.path)
-    if store is own and int(sizes.sum()) > source.size:
+    if which < places.num_owned and int(sizes.sum()) > source.size:
         raise CorruptFileError(f"{int(sizes.sum())} bytes of blobs overlap", source.path)
     fetched = source.read(Ranges(positions, sizes))
     ranges = np.column_stack((fetched.starts, fetched.sizes))

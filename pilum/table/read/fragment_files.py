@@ -21,7 +21,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.model.base_paths import data_file_place
+from pilum.table.model.base_paths import blob_place, data_file_place
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.fragment import DataFile, Fragment, OverlayFile
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -210,6 +210,10 @@ class FragmentReader:
             if field_id in file.fields:
                 return data_file_place(self.store, file)
         return None
+
+    def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
+        """Return the store and path of a blob below a base path; base 0 is the table."""
+        return blob_place(self.store, base_id, path)
 
     def _make(self, field: Field) -> FieldReader:
         made = field_reader(field, self._parts(field), self.num_rows)

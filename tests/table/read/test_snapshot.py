@@ -116,11 +116,11 @@ def test_a_manifest_under_a_false_name_is_damage(daily: LocalStore) -> None:
 
 @pytest.mark.checklist("S2.2")
 def test_a_feature_that_reading_needs_is_refused_by_name(daily: LocalStore, schema: Schema) -> None:
-    put(daily, Manifest(schema, Fragments(), 4, reader_flags=512 | 16384 | 1 << 40, writer_flags=1))
+    put(daily, Manifest(schema, Fragments(), 4, reader_flags=512 | 1024 | 1 << 40, writer_flags=1))
     with pytest.raises(
         UnsupportedFeatureError,
         match="version 4: cannot read a table with fragment reuse with stable row ids, "
-        "managed blobs, unknown feature 1099511627776",
+        "tagged fragment reuse index, unknown feature 1099511627776",
     ):
         Snapshot.latest(daily)
     assert [info.version for info in list_versions(daily)] == [1, 2, 3, 4]
