@@ -15,6 +15,7 @@ or stable row ids. Source: docs/format/indices.md, "NGRAM".
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.arguments import require_known
+from pilum.blocks import StringBlock, block_of
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
@@ -49,11 +51,12 @@ _SCHEMA = pa.schema(
         pa.field(_POSTINGS, pa.binary(), False, {"lance-encoding:compression": "none"}),
     ]
 )
-_NULLS = 0
-"""The token of rows that are null."""
 _NUM_TOKENS = 37**3
 _TOKENS_TOGETHER = 4096
 """Tokens whose rows are merged together, in memory."""
+_PAGE_BYTES = 1 << 20
+"""Bytes of posting lists that are written together, and of a page, which is in memory several times
+while it is encoded."""
 
 _Sets: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Serialized sets of rows, and the end of each in bytes, with a first 0."""
@@ -155,7 +158,10 @@ class _NgramType(IndexType[Ngram]):
 
     def train(self, rows: IndexRows, parameters: None, folder: IndexFolderWriter) -> bytes:
         """See `IndexType.train`."""
-        folder.write(_FILE, _table(*_collected(rows)))
+        postings = _collected(rows)
+        with folder.file(_FILE, _SCHEMA, _PAGE_BYTES) as file:
+            while len((taken := postings.take(_PAGE_BYTES))[0]):
+                file.write(_table(*taken))
         return b""
 
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> Ngram:
@@ -166,7 +172,7 @@ class _NgramType(IndexType[Ngram]):
         self, parts: Sequence[Part[Ngram]], rows: IndexRows | None, folder: IndexFolderWriter
     ) -> bytes:
         """See `IndexType.merge`."""
-        added = None if rows is None else _collected(rows)
+        added = None if rows is None else _collected(rows).take(sys.maxsize)
         with folder.file(_FILE, _SCHEMA) as file:
             for first in range(0, _NUM_TOKENS, _TOKENS_TOGETHER):
                 found = list(_pairs(parts, added, first, first + _TOKENS_TOGETHER))
@@ -182,30 +188,20 @@ class _NgramType(IndexType[Ngram]):
 NGRAM = _NgramType()
 
 
-def _collected(rows: IndexRows) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the tokens of rows and their serialized sets."""
-    postings, nulls = TrigramPostings(), [np.empty(0, dtype=np.uint64)]
+def _collected(rows: IndexRows) -> TrigramPostings:
+    """Collect the rows of each trigram, and those that are null."""
+    postings = TrigramPostings()
     for batch in rows.batches:
         values, references = batch.column(VALUE), batch.column(REFERENCE).to_numpy()
         if values.null_count:
             is_null = values.is_null().to_numpy(zero_copy_only=False)
-            nulls.append(references[is_null])
+            postings.add_nulls(references[is_null])
             values, references = values.drop_null(), references[~is_null]
-        values = values.cast(pa.large_string())
-        _, offsets, data = values.buffers()
         if len(values):
-            ends = np.frombuffer(offsets, np.int64, len(values) + 1, 8 * values.offset)
-            postings.add(ends, np.frombuffer(data or b"", np.uint8), references)
-    tokens, packed, ends = postings.finish()
-    null_rows = np.concatenate(nulls)
-    if len(null_rows) == 0:
-        return tokens, packed, ends
-    first, _ = pack_row_sets(null_rows, np.array([0, len(null_rows)]))
-    return (
-        np.append(np.uint32(_NULLS), tokens),
-        np.concatenate([first, packed]),
-        np.append(0, ends + len(first)),
-    )
+            block = block_of(values)
+            assert isinstance(block, StringBlock)
+            postings.add(block.offsets, block.data, references)
+    return postings
 
 
 def _table(

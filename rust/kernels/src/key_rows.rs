@@ -1,10 +1,4 @@
-//! Collects the rows of each key, in any order of keys, in about two bytes for each row.
-//!
-//! ```text
-//! key ──▶ run      the row minus the one before it in zigzag, as a varint of 7 bits in each byte
-//! ```
-//!
-//! Rows of a key mostly ascend, so that differences are small. Finally, the keys are sorted.
+//! Collects the rows of each key, in any order of keys, as runs. Finally, the keys are sorted.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -14,53 +8,11 @@ use foldhash::fast::RandomState;
 
 use crate::error::{Result, ensure, out_of_range};
 use crate::offsets::OffsetsIn;
-use crate::row_maps::Packed;
+use crate::row_run::Run;
+use crate::row_set_writer::{Form, Packed};
 
 /// Approximate bytes of a key in addition to its own: its entry, its run, and what they allocate.
 const KEY_BYTES: usize = 96;
-
-/// The rows of one key.
-#[derive(Debug, Default, Clone)]
-struct Run {
-    last: u64,
-    data: Vec<u8>,
-}
-
-impl Run {
-    /// Adds a row, unless it is the one before again.
-    fn push(&mut self, row: u64) {
-        if self.last == row && !self.data.is_empty() {
-            return;
-        }
-        let difference = row.wrapping_sub(self.last).cast_signed();
-        let mut left = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
-        self.last = row;
-        while left >= 0x80 {
-            self.data.push(low_byte(left) | 0x80);
-            left >>= 7;
-        }
-        self.data.push(low_byte(left));
-    }
-
-    fn rows(&self, out: &mut Vec<u64>) {
-        let (mut row, mut word, mut shift) = (0_u64, 0_u64, 0);
-        for &byte in &self.data {
-            word |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                let difference = (word >> 1) ^ (word & 1).wrapping_neg();
-                row = row.wrapping_add(difference);
-                out.push(row);
-                (word, shift) = (0, 0);
-            }
-        }
-    }
-}
-
-#[allow(clippy::cast_possible_truncation)]
-fn low_byte(number: u64) -> u8 {
-    number as u8
-}
 
 /// The rows of each key.
 #[derive(Debug)]
@@ -88,7 +40,7 @@ impl<K> Default for KeyRows<K> {
 impl<K: Hash + Eq + Ord> KeyRows<K> {
     /// About how much memory it needs.
     pub fn size_bytes(&self) -> usize {
-        self.size_bytes + self.nulls.data.len()
+        self.size_bytes + self.nulls.size_bytes()
     }
 
     /// Number of different keys.
@@ -122,9 +74,9 @@ impl<K: Hash + Eq + Ord> KeyRows<K> {
     fn push(&mut self, place: usize, row: u64) -> Result<()> {
         let run = self.runs.get_mut(place);
         let run = run.ok_or_else(|| out_of_range("place of a key"))?;
-        let before = run.data.len();
+        let before = run.size_bytes();
         run.push(row);
-        self.size_bytes += run.data.len() - before;
+        self.size_bytes += run.size_bytes() - before;
         Ok(())
     }
 
@@ -142,25 +94,22 @@ impl<K: Hash + Eq + Ord> KeyRows<K> {
     /// The serialized set of rows without a key, if there are any; only once.
     pub fn take_nulls(&mut self) -> Result<Option<Packed>> {
         let nulls = std::mem::take(&mut self.nulls);
-        if nulls.data.is_empty() {
+        if nulls.is_empty() {
             return Ok(None);
         }
-        let (mut packed, mut rows) = (Packed::default(), Vec::new());
-        nulls.rows(&mut rows);
-        packed.push_rows(&rows)?;
+        let mut packed = Packed::default();
+        packed.push_run(Form::Map, &nulls)?;
         Ok(Some(packed))
     }
 
     /// The next keys in ascending order and their serialized sets, of at least `wanted_bytes`.
     pub fn take(&mut self, wanted_bytes: usize) -> Result<(Vec<K>, Packed)> {
-        let (mut keys, mut packed, mut rows) = (Vec::new(), Packed::default(), Vec::new());
+        let (mut keys, mut packed) = (Vec::new(), Packed::default());
         while packed.data.len() < wanted_bytes {
             let Some((key, run)) = self.sorted.pop() else {
                 break;
             };
-            rows.clear();
-            run.rows(&mut rows);
-            packed.push_rows(&rows)?;
+            packed.push_run(Form::Map, &run)?;
             keys.push(key);
         }
         Ok((keys, packed))

@@ -42,6 +42,8 @@ pub mod record_description;
 pub mod rle;
 pub mod row_maps;
 pub mod row_marks;
+pub mod row_run;
+pub mod row_set_writer;
 pub mod slots;
 pub mod statistics;
 pub mod tagged_records;

@@ -5,15 +5,11 @@ use std::collections::btree_map::Entry;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
-use crate::error::{Corrupt, Result, ensure, out_of_range, part, signed, size, u32_at};
+use crate::error::{Corrupt, Result, ensure, part, signed, size, u32_at};
+use crate::row_set_writer::{Form, Packed};
 
 /// A few bytes of runs can claim very many rows, so few are believed.
 const MAX_ROWS_OF_RUNS: u64 = 1 << 24;
-
-/// The first word of a bitmap that has no runs.
-const WITHOUT_RUNS: u32 = 12346;
-/// Most rows of a container that is a list.
-const MAX_LISTED: usize = 4096;
 
 /// The rows that all of some sets contain, in ascending order; `bounds` are the ends of the sets.
 pub fn intersection(data: &[u8], bounds: &[usize]) -> Result<Vec<u64>> {
@@ -75,7 +71,7 @@ pub fn pack(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
         let size = stop
             .checked_sub(start)
             .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
-        packed.push(&part(rows, start, size, "row")?.iter().copied().collect())?;
+        packed.push_rows(Form::Set, part(rows, start, size, "row")?)?;
     }
     Ok((packed.data, packed.ends))
 }
@@ -88,7 +84,7 @@ pub fn pack_maps(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> 
         let size = stop
             .checked_sub(start)
             .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
-        packed.push_rows(part(rows, start, size, "row")?)?;
+        packed.push_rows(Form::Map, part(rows, start, size, "row")?)?;
     }
     Ok((packed.data, packed.ends))
 }
@@ -130,7 +126,7 @@ pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
         "fewer",
     )?;
     let mut packed = Packed::default();
-    packed.push(&all)?;
+    packed.push(Form::Set, &all)?;
     Ok(packed.data)
 }
 
@@ -167,7 +163,7 @@ pub fn unite_groups(
             let united = RoaringTreemap::from_bitmaps(all);
             let total = united.len();
             ensure(total <= believed, "rows of sets", total, "fewer")?;
-            packed.push_map(&united)?;
+            packed.push(Form::Map, &united)?;
         }
     }
     Ok((packed.data, packed.ends))
@@ -205,147 +201,6 @@ fn map_in(data: &[u8], ends: &[usize]) -> Result<Vec<(u32, RoaringBitmap)>> {
     ensure(at == data.len(), "bytes of a set of rows", data.len(), at)?;
     Ok(found)
 }
-
-/// Serialized sets.
-#[derive(Debug)]
-pub struct Packed {
-    /// The sets, one after the other.
-    pub data: Vec<u8>,
-    /// The end of each in bytes, with a first 0.
-    pub ends: Vec<i64>,
-}
-
-impl Default for Packed {
-    fn default() -> Self {
-        Self {
-            data: Vec::new(),
-            ends: vec![0],
-        }
-    }
-}
-
-impl Packed {
-    /// Adds a set.
-    pub fn push(&mut self, rows: &RoaringTreemap) -> Result<()> {
-        rows.serialize_into(&mut self.data)
-            .map_err(|error| Corrupt(format!("a set of rows: {error}")))?;
-        self.ends.push(signed(self.data.len(), "sets of rows")?);
-        Ok(())
-    }
-
-    /// Adds a set of `pack_maps` of rows in any order.
-    pub fn push_rows(&mut self, rows: &[u64]) -> Result<()> {
-        if rows.is_sorted_by(|one, next| one < next) {
-            self.push_ascending(rows)
-        } else {
-            self.push_map(&rows.iter().copied().collect())
-        }
-    }
-
-    fn push_map(&mut self, rows: &RoaringTreemap) -> Result<()> {
-        let count = rows.bitmaps().count();
-        self.data.extend(u32_of(count)?.to_le_bytes());
-        for (upper, bitmap) in rows.bitmaps() {
-            self.data.extend(upper.to_le_bytes());
-            self.data
-                .extend(u32_of(bitmap.serialized_size())?.to_le_bytes());
-            bitmap
-                .serialize_into(&mut self.data)
-                .map_err(|error| Corrupt(format!("a set of rows: {error}")))?;
-        }
-        self.ends.push(signed(self.data.len(), "sets of rows")?);
-        Ok(())
-    }
-}
-
-impl Packed {
-    /// Writes the bitmaps of rows without building them: this takes a third of the time.
-    fn push_ascending(&mut self, rows: &[u64]) -> Result<()> {
-        let fragments = || rows.chunk_by(|one, next| one >> 32 == next >> 32);
-        self.data.extend(u32_of(fragments().count())?.to_le_bytes());
-        for fragment in fragments() {
-            let upper = fragment.first().copied().unwrap_or_default() >> 32;
-            self.data.extend(low_u32(upper).to_le_bytes());
-            let start = self.data.len();
-            self.data.extend([0; 4]); // the size, when it is known
-            self.push_bitmap(fragment)?;
-            let size = u32_of(self.data.len() - start - 4)?;
-            if let Some(place) = self.data.get_mut(start..start + 4) {
-                place.copy_from_slice(&size.to_le_bytes());
-            }
-        }
-        self.ends.push(signed(self.data.len(), "sets of rows")?);
-        Ok(())
-    }
-
-    /// Writes the lower halves of rows of one upper half in the portable format of Roaring bitmaps.
-    fn push_bitmap(&mut self, rows: &[u64]) -> Result<()> {
-        let containers: Vec<&[u64]> = rows.chunk_by(|one, next| one >> 16 == next >> 16).collect();
-        let count = u32_of(containers.len())?;
-        self.data.extend(WITHOUT_RUNS.to_le_bytes());
-        self.data.extend(count.to_le_bytes());
-        for container in &containers {
-            let key = low_u32(container.first().copied().unwrap_or_default()) >> 16;
-            self.data.extend(low_u16(key).to_le_bytes());
-            let last = u32_of(container.len() - 1)?;
-            self.data.extend(low_u16(last).to_le_bytes());
-        }
-        let mut at = 8 + 8 * count;
-        for container in &containers {
-            self.data.extend(at.to_le_bytes());
-            at += u32_of(container_bytes(container.len()))?;
-        }
-        for container in &containers {
-            self.push_container(container);
-        }
-        Ok(())
-    }
-
-    fn push_container(&mut self, rows: &[u64]) {
-        if rows.len() <= MAX_LISTED {
-            let listed = rows
-                .iter()
-                .flat_map(|row| low_u16(low_u32(*row)).to_le_bytes());
-            self.data.extend(listed);
-            return;
-        }
-        let mut words = [0_u64; 1024];
-        for row in rows {
-            let bit = usize::from(low_u16(low_u32(*row)));
-            if let Some(word) = words.get_mut(bit / 64) {
-                *word |= 1 << (bit % 64);
-            }
-        }
-        self.data
-            .extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    }
-}
-
-/// Bytes of a container: a list of 16 bits per row, or one bit for each of 65,536 rows.
-fn container_bytes(num_rows: usize) -> usize {
-    if num_rows <= MAX_LISTED {
-        2 * num_rows
-    } else {
-        8192
-    }
-}
-
-#[allow(clippy::cast_possible_truncation)]
-fn low_u32(number: u64) -> u32 {
-    number as u32
-}
-
-#[allow(clippy::cast_possible_truncation)]
-fn low_u16(number: u32) -> u16 {
-    number as u16
-}
-
-fn u32_of(number: usize) -> Result<u32> {
-    u32::try_from(number).map_err(|_| out_of_range("a set of rows"))
-}
-
-/// Keys in ascending order, their serialized sets, and the ends of these with a first 0.
-pub type Finished = (Vec<u32>, Vec<u8>, Vec<i64>);
 
 #[cfg(test)]
 mod tests {

@@ -3,19 +3,16 @@
 //! A trigram is the number `(a * 37 + b) * 37 + c`, where `0` to `9` count 1 to 10, and `a` to `z`
 //! count 11 to 36. Other characters are part of no trigram.
 
-use std::collections::BTreeMap;
-
-use roaring::{RoaringBitmap, RoaringTreemap};
-
 use crate::analysis::folding::fold;
-use crate::error::{Corrupt, Result, ensure};
+use crate::error::{Corrupt, Result, ensure, out_of_range};
 use crate::offsets::OffsetsIn;
-use crate::row_maps::{Finished, Packed};
+use crate::row_run::Run;
+use crate::row_set_writer::{Form, Packed};
 
 const BASE: u32 = 37;
 const COUNT: usize = 37 * 37 * 37;
-/// Rows of all trigrams that are collected before they are compressed.
-const MAX_PENDING: usize = 1 << 24;
+/// In the place of a trigram: the rows without a text.
+const NULLS: u32 = 0;
 
 /// The distinct trigrams of a text, in ascending order.
 pub fn of(text: &str) -> Vec<u32> {
@@ -45,23 +42,18 @@ fn digit(character: char) -> Option<u32> {
     }
 }
 
-/// The rows of each trigram, while they are collected.
+/// The rows of each trigram, while they are collected, and those without a text.
 #[derive(Debug)]
 pub struct Postings {
-    /// Lower halves of rows with the upper half `upper`, by trigram.
-    pending: Vec<Vec<u32>>,
-    num_pending: usize,
-    upper: u32,
-    compressed: BTreeMap<u32, RoaringTreemap>,
+    runs: Vec<Run>,
+    num_taken: usize,
 }
 
 impl Default for Postings {
     fn default() -> Self {
         Self {
-            pending: vec![Vec::new(); COUNT],
-            num_pending: 0,
-            upper: 0,
-            compressed: BTreeMap::new(),
+            runs: vec![Run::default(); COUNT],
+            num_taken: 0,
         }
     }
 }
@@ -78,62 +70,48 @@ impl Postings {
         for (place, &row) in rows.iter().enumerate() {
             let text = std::str::from_utf8(offsets.value(data, place, "text")?)
                 .map_err(|error| Corrupt(format!("text {place} is not UTF-8: {error}")))?;
-            self.add_text(text, row)?;
+            each(text, |trigram| self.push(trigram, row));
         }
         Ok(())
     }
 
-    fn add_text(&mut self, text: &str, row: u64) -> Result<()> {
-        let upper = u32::try_from(row >> 32).map_err(|_| Corrupt(format!("row {row}")))?;
-        let lower =
-            u32::try_from(row & u64::from(u32::MAX)).map_err(|_| Corrupt(format!("row {row}")))?;
-        if upper != self.upper || self.num_pending > MAX_PENDING {
-            self.compress();
-            self.upper = upper;
+    /// Adds rows without a text.
+    pub fn add_nulls(&mut self, rows: &[u64]) {
+        for &row in rows {
+            self.push(NULLS, row);
         }
-        let (pending, count) = (&mut self.pending, &mut self.num_pending);
-        each(text, |trigram| {
-            let list = usize::try_from(trigram)
-                .ok()
-                .and_then(|place| pending.get_mut(place));
-            if let Some(list) = list
-                && list.last() != Some(&lower)
-            {
-                list.push(lower);
-                *count += 1;
+    }
+
+    #[inline]
+    fn push(&mut self, trigram: u32, row: u64) {
+        if let Some(run) = self.runs.get_mut(trigram as usize) {
+            run.push(row);
+        }
+    }
+
+    /// The next trigrams in ascending order and their serialized sets of rows, of at least
+    /// `wanted_bytes` unless they are the last; `NULLS` for the rows without a text.
+    pub fn take(&mut self, wanted_bytes: usize) -> Result<(Vec<u32>, Packed)> {
+        let (mut keys, mut packed) = (Vec::new(), Packed::default());
+        let left = self.runs.iter_mut().enumerate().skip(self.num_taken);
+        for (trigram, run) in left {
+            if packed.data.len() >= wanted_bytes {
+                break;
             }
-        });
-        Ok(())
-    }
-
-    fn compress(&mut self) {
-        for (trigram, list) in (0_u32..).zip(&mut self.pending) {
-            if list.is_empty() {
+            self.num_taken = trigram + 1;
+            if run.is_empty() {
                 continue;
             }
-            list.sort_unstable();
-            let rows: RoaringBitmap = list.iter().copied().collect();
-            *self.compressed.entry(trigram).or_default() |=
-                RoaringTreemap::from_bitmaps([(self.upper, rows)]);
-            *list = Vec::new();
+            packed.push_run(Form::Set, &std::mem::take(run))?;
+            keys.push(u32::try_from(trigram).map_err(|_| out_of_range("trigram"))?);
         }
-        self.num_pending = 0;
-    }
-
-    /// The trigrams in ascending order, their serialized sets of rows, and the ends of these.
-    pub fn finish(&mut self) -> Result<Finished> {
-        self.compress();
-        let (mut keys, mut packed) = (Vec::with_capacity(self.compressed.len()), Packed::default());
-        for (key, rows) in std::mem::take(&mut self.compressed) {
-            packed.push(&rows)?;
-            keys.push(key);
-        }
-        Ok((keys, packed.data, packed.ends))
+        Ok((keys, packed))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -148,18 +126,22 @@ mod tests {
         let mut postings = Postings::default();
         let added = postings.add(OffsetsIn::Small(&[0, 4, 7]), b"abcdabc", &[1 << 40, 7]);
         assert_eq!(added, Ok(()));
-        let (keys, data, ends) = postings.finish().unwrap_or_default();
-        assert_eq!(keys, of("abcd"));
-        let bounds: Vec<usize> = ends
-            .iter()
-            .filter_map(|end| usize::try_from(*end).ok())
-            .collect();
-        let rows = crate::row_maps::unpack(&data, &bounds);
-        assert_eq!(rows, Ok((vec![7, 1 << 40, 1 << 40], vec![0, 2, 3])));
-        assert!(
-            postings
-                .add(OffsetsIn::Small(&[0, 9]), b"abc", &[1])
-                .is_err()
+        postings.add_nulls(&[2]);
+        let outside = postings.add(OffsetsIn::Small(&[0, 9]), b"abc", &[1]);
+        assert!(outside.is_err());
+        let (keys, packed) = postings.take(1).unwrap();
+        assert_eq!(
+            (keys, rows_of(&packed)),
+            (vec![NULLS], (vec![2], vec![0, 1]))
         );
+        let (keys, packed) = postings.take(1 << 20).unwrap();
+        assert_eq!(keys, of("abcd"));
+        assert_eq!(rows_of(&packed), (vec![7, 1 << 40, 1 << 40], vec![0, 2, 3]));
+        assert!(postings.take(1).unwrap().0.is_empty());
+    }
+
+    fn rows_of(packed: &Packed) -> (Vec<u64>, Vec<i64>) {
+        let ends = packed.ends.iter().map(|end| usize::try_from(*end).unwrap());
+        crate::row_maps::unpack(&packed.data, &ends.collect::<Vec<_>>()).unwrap()
     }
 }

@@ -3,8 +3,8 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::error::signed;
 use pilum_kernels::key_rows::KeyRows;
-use pilum_kernels::row_maps::Packed;
 use pilum_kernels::row_marks::Fragments;
+use pilum_kernels::row_set_writer::Packed;
 use pilum_kernels::zone_bounds::{Order, zone_bounds as bounds_of_zones};
 use pilum_kernels::{bloom, order, row_maps, trigrams};
 use pyo3::exceptions::PyValueError;
@@ -142,16 +142,26 @@ impl TrigramPostings {
             .map_err(impossible)
     }
 
-    /// Returns the trigrams, their serialized sets of rows and the ends of these; then it is empty.
-    fn finish<'py>(
+    /// Adds rows without a text.
+    #[allow(clippy::needless_pass_by_value)]
+    fn add_nulls(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        let rows = slice(&rows)?;
+        py.detach(|| self.0.add_nulls(rows));
+        Ok(())
+    }
+
+    /// Returns the next trigrams, their serialized sets of rows and the ends of these.
+    fn take<'py>(
         &mut self,
         py: Python<'py>,
+        wanted_bytes: usize,
     ) -> PyResult<(Made<'py, u32>, Made<'py, u8>, Made<'py, i64>)> {
-        let (keys, data, ends) = py.detach(|| self.0.finish()).map_err(impossible)?;
+        let taken = py.detach(|| self.0.take(wanted_bytes));
+        let (keys, packed) = taken.map_err(impossible)?;
         Ok((
             keys.into_pyarray(py),
-            data.into_pyarray(py),
-            ends.into_pyarray(py),
+            packed.data.into_pyarray(py),
+            packed.ends.into_pyarray(py),
         ))
     }
 }
