@@ -528,7 +528,9 @@ class Clause:
     @staticmethod
     def all(of: Sequence[Clause]) -> Clause: ...
     @staticmethod
-    def phrase(words: Sequence[tuple[Posting, float, int]], slop: int) -> Clause: ...
+    def phrase(
+        words: Sequence[tuple[int, Sequence[tuple[Posting, float]]]], slop: int
+    ) -> Clause: ...
     @staticmethod
     def boolean(
         must: Sequence[Clause], should: Sequence[Clause], must_not: Sequence[Clause]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,85 @@ def test_after_changes(uri: str) -> None:
     require_equal(uri)
     pilum.dataset(uri).optimize.compact_files()
     require_equal(uri)
+
+
+SPLIT: dict[str, Any] = {
+    "base_tokenizer": "code",
+    "split_identifiers": True,
+    "with_position": True,
+}
+
+
+def indexed(writer: Any, path: Path, texts: Sequence[str], **keywords: Any) -> str:
+    """A table whose texts are indexed."""
+    uri = str(path / writer.__name__)
+    dataset = writer.write_dataset(pa.table({"i": range(len(texts)), "s": texts}), uri)
+    dataset.create_scalar_index("s", "INVERTED", **keywords)
+    return uri
+
+
+@pytest.mark.parametrize("writer", [pilum, lance])
+def test_phrases_with_alternatives(writer: Any, tmp_path: Path) -> None:
+    """An identifier and its first part are at one position of a phrase: either of them matches."""
+    words = ["user_name", "userName", "user", "name", "foo", "fooBar", "x"]
+    random = np.random.default_rng(3)
+    texts = [" ".join(random.choice(words, random.integers(1, 6))) for _ in range(150)]
+    uri = indexed(writer, tmp_path, texts, **SPLIT)
+    for phrase in ("user_name", "foo user_name", "userName foo", "fooBar x", "user_name unknown"):
+        for limit in (None, 10):
+            mine, theirs = (
+                library.dataset(uri).to_table(
+                    ["i", "_score"], full_text_query=query.PhraseQuery(phrase, "s"), limit=limit
+                )
+                for library, query in ((pilum, own), (lance, peer))
+            )
+            assert mine["_score"].to_pylist() == theirs["_score"].to_pylist()
+            if limit is None:
+                assert sorted(mine["i"].to_pylist()) == sorted(theirs["i"].to_pylist())
+                assert bool(mine.num_rows) is ("unknown" not in phrase)
+    must_not = [(own.Occur.MUST, own.MatchQuery("name", "s"))]
+    must_not.append((own.Occur.MUST_NOT, own.PhraseQuery("user_name", "s")))
+    left = answers(pilum.dataset(uri), full_text_query=own.BooleanQuery(must_not))
+    names, phrases = (
+        answers(pilum.dataset(uri), full_text_query=query)
+        for query in (own.MatchQuery("name", "s"), own.PhraseQuery("user_name", "s"))
+    )
+    assert left.keys() == names.keys() - phrases.keys() != set()
+
+
+NGRAMS: dict[str, Any] = {"base_tokenizer": "ngram", "min_ngram_length": 2, "with_position": True}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind", "words", "options"),
+    [
+        ({"stem": False}, "MatchQuery", "quik lazi", {"fuzziness": 1}),
+        ({"stem": False}, "MatchQuery", "fxo", {"fuzziness": 2}),
+        (NGRAMS, "MatchQuery", "row row", {}),
+        (NGRAMS, "PhraseQuery", "lazy dog", {}),
+        (SPLIT, "PhraseQuery", "user_name", {}),
+    ],
+)
+def test_rows_match_whether_an_index_covers_them_or_not(
+    tmp_path: Path, keywords: dict[str, Any], kind: str, words: str, options: dict[str, Any]
+) -> None:
+    """The rows of an answer are those of pylance when an index covers all of them.
+
+    As long as it does not, pylance leaves out some of them.
+    """
+    random = np.random.default_rng(4)
+    some = [*WORDS, "user_name", "userName", "name"]
+    texts = [" ".join(random.choice(some, random.integers(0, 7))) for _ in range(60)]
+    uri = indexed(pilum, tmp_path, texts[:40], **keywords)
+    pilum.write_dataset(pa.table({"i": range(40, 60), "s": texts[40:]}), uri, mode="append")
+    query = getattr(own, kind)(words, "s", **options)
+    partly = answers(pilum.dataset(uri), full_text_query=query)
+    pilum.dataset(uri).optimize.optimize_indices()
+    theirs = getattr(peer, kind)(words, "s", **options)
+    expected = answers(lance.dataset(uri), full_text_query=theirs)
+    assert partly.keys() == expected.keys()
+    assert answers(pilum.dataset(uri), full_text_query=query) == expected
+    assert any(row >= 40 for row in expected)
 
 
 def test_stable_row_ids(tmp_path: Path) -> None:

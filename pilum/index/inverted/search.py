@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,12 +226,7 @@ class _Clauses:
         needs_all: bool,
     ) -> tuple[Clause | None, Sequence[Posting]]:
         """Return the clause of groups of words: any word of any group, or of each."""
-        # The scores of alternatives are added in the order of their ids, as the reference does.
-        groups = [
-            sorted((word for word in group if ids[word] >= 0), key=ids.__getitem__)
-            for group in words
-        ]
-        groups = [group for group in groups if group or needs_all]
+        groups = [group for group in _present(words, ids) if group or needs_all]
         if not groups or not all(groups):
             return None, ()
         wanted = [ids[word] for group in groups for word in group]
@@ -253,14 +249,17 @@ class _Clauses:
         ids = words.ids(partition)
         if len(words.groups) == 1:  # such as n-grams
             return self._alternatives(words.groups, ids, idf, partition, needs_all=False)
-        if not ids or min(ids) < 0:
+        groups = _present(words.groups, ids)
+        if not groups or not all(groups):
             return None, ()
-        wanted = [ids[word] for word, _ in words.sequence]
+        wanted = [ids[word] for group in groups for word in group]
         postings = partition.postings(wanted, self.scope.statistics, with_positions=True)
+        opened = iter(postings)
         sequence = [
-            (posting, idf[word], position)
-            for posting, (word, position) in zip(postings, words.sequence, strict=True)
+            (position, [(next(opened), idf[word]) for word in group])
+            for position, group in zip(words.positions, groups, strict=True)
         ]
+        sequence.sort(key=itemgetter(0))  # a dictionary may return a word after its parts
         return Clause.phrase(sequence, query.slop), postings
 
     def _boolean(self, query: BooleanQuery, partition: Partition) -> Clause | None:
@@ -276,6 +275,16 @@ class _Clauses:
     def _all_of(self, queries: Sequence[FullTextQuery], partition: Partition) -> list[Clause]:
         found = (self.of(query, partition) for query in queries)
         return [clause for clause in found if clause is not None]
+
+
+def _present(groups: Sequence[Sequence[int]], ids: Sequence[int]) -> list[list[int]]:
+    """Return the words of each group that a partition contains, in the order of their ids.
+
+    The scores of alternatives are added in this order, as the reference does.
+    """
+    return [
+        sorted((word for word in group if ids[word] >= 0), key=ids.__getitem__) for group in groups
+    ]
 
 
 def _any(clauses: list[Clause]) -> Clause:

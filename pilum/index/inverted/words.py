@@ -51,14 +51,12 @@ class Words:
     Attributes:
         texts: The distinct words.
         groups: For each position of the query, the words there; each is an index into `texts`.
-        positions: The positions.
-        sequence: The words of a phrase in order, with their positions.
+        positions: The positions, in the order in which they first occur.
     """
 
     texts: Sequence[str]
     groups: Sequence[Sequence[int]]
     positions: Sequence[int]
-    sequence: Sequence[tuple[int, int]]
     _found: dict[Partition, list[int]] = field(default_factory=dict)
 
     def ids(self, partition: Partition) -> list[int]:
@@ -104,17 +102,10 @@ def analysed(
 def _words(tokens: Iterable[tuple[str, int]]) -> Words:
     texts: dict[str, int] = {}
     groups: dict[int, dict[int, None]] = {}
-    sequence = []
     for token, position in tokens:
         word = texts.setdefault(token, len(texts))
         groups.setdefault(position, {})[word] = None
-        sequence.append((word, position))
-    return Words(
-        list(texts),
-        [list(group) for group in groups.values()],
-        list(groups),
-        sequence,
-    )
+    return Words(list(texts), [list(group) for group in groups.values()], list(groups))
 
 
 def _similar(
@@ -137,4 +128,4 @@ def _similar(
     made = _words(chosen)
     missing = [position for position in found.positions.tolist() if position not in made.positions]
     groups = [*made.groups, *([] for _ in missing)]
-    return Words(made.texts, groups, [*made.positions, *missing], made.sequence)
+    return Words(made.texts, groups, [*made.positions, *missing])

@@ -362,6 +362,8 @@ impl Posting {
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct Clause(Arc<clause::Clause>);
 
+type PhraseWord<'py> = (u32, Vec<(PyRef<'py, Posting>, f32)>);
+
 fn clauses(list: &[PyRef<'_, Clause>]) -> Vec<Arc<clause::Clause>> {
     list.iter().map(|clause| Arc::clone(&clause.0)).collect()
 }
@@ -387,14 +389,20 @@ impl Clause {
         Self(Arc::new(clause::Clause::All(clauses(&of))))
     }
 
-    /// Returns the documents with a phrase: lists, idf, positions in the query.
+    /// Returns the documents with a phrase: for each word its position in the query, and the
+    /// lists and idf of its tokens, of which any matches.
     #[staticmethod]
-    fn phrase(words: Vec<(PyRef<'_, Posting>, f32, u32)>, slop: u32) -> Self {
-        let words = words
-            .iter()
-            .map(|(list, idf, position)| (Arc::clone(&list.0), *idf, *position))
-            .collect();
-        Self(Arc::new(clause::Clause::Phrase(words, slop)))
+    fn phrase(words: Vec<PhraseWord<'_>>, slop: u32) -> Self {
+        let words = words.iter().map(|(position, tokens)| {
+            let tokens = tokens.iter();
+            clause::Alternatives {
+                tokens: tokens
+                    .map(|(list, idf)| (Arc::clone(&list.0), *idf))
+                    .collect(),
+                position: *position,
+            }
+        });
+        Self(Arc::new(clause::Clause::Phrase(words.collect(), slop)))
     }
 
     /// Returns the documents of all of `must`, or any of `should`, without those of `must_not`.

@@ -3,7 +3,7 @@
 //!     Token     the documents of a posting list             score idf * weight
 //!     Any       those of any clause                         sum of those that match
 //!     All       those of all clauses                        sum
-//!     Phrase    those with tokens one after another         sum of the tokens
+//!     Phrase    those with words one after another          sum of their tokens
 //!     Boolean   those of `must`, or of any of `should`,     sum of those that match
 //!               without those of `must_not`
 //!     Scaled    the same documents                          score * factor
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use super::cursor::{Cursor, Decoded, total};
 use super::documents::END;
 use super::norms::Norms;
-use super::phrase::{Phrase, Word};
+use super::phrase::Phrase;
+use super::phrase_word::Word;
 use super::posting::Posting;
 use crate::error::Result;
 
@@ -25,8 +26,8 @@ pub enum Clause {
     Token(Arc<Posting>, f32),
     Any(Vec<Arc<Clause>>),
     All(Vec<Arc<Clause>>),
-    /// Lists, idf and positions in the query; slop.
-    Phrase(Vec<(Arc<Posting>, f32, u32)>, u32),
+    /// Words, and slop.
+    Phrase(Vec<Alternatives>, u32),
     Boolean {
         must: Vec<Arc<Clause>>,
         should: Vec<Arc<Clause>>,
@@ -38,6 +39,25 @@ pub enum Clause {
         negative: Arc<Clause>,
         factor: f32,
     },
+}
+
+/// A word of a phrase: the lists and idf of its tokens, of which any matches.
+pub struct Alternatives {
+    pub tokens: Vec<(Arc<Posting>, f32)>,
+    /// The position in the query.
+    pub position: u32,
+}
+
+impl Alternatives {
+    /// Begins at the first document.
+    pub fn begin<'a>(&'a self, norms: &'a Norms) -> Word<'a> {
+        let tokens = self.tokens.iter();
+        Word::new(
+            tokens
+                .map(|(list, idf)| Cursor::new(list, *idf, norms))
+                .collect(),
+        )
+    }
 }
 
 impl Clause {
@@ -52,11 +72,9 @@ impl Clause {
             Self::Any(clauses) => Node::Any(Any::new(all(clauses)?)),
             Self::All(clauses) => Node::All(All::new(all(clauses)?)?),
             Self::Phrase(words, slop) => {
-                let words = words.iter().map(|(list, idf, position)| Word {
-                    cursor: Box::new(Cursor::new(list, *idf, norms)),
-                    position: *position,
-                });
-                Node::Phrase(Phrase::new(words.collect(), *slop)?)
+                let positions = words.iter().map(|word| word.position).collect();
+                let words = words.iter().map(|word| word.begin(norms)).collect();
+                Node::Phrase(Phrase::new(words, positions, *slop)?)
             }
             Self::Boolean {
                 must,

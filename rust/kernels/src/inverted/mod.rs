@@ -21,6 +21,7 @@ pub mod lanes;
 pub mod lists;
 pub mod norms;
 pub mod phrase;
+pub mod phrase_word;
 pub mod positions;
 pub mod posting;
 pub mod promising;

@@ -3,18 +3,13 @@
 //!     query       quick fox          at positions 0 2: a stop word between them was removed
 //!     document    quick brown fox    at positions 0 2
 //!
-//! For each pair of adjacent tokens, the distance in the document may exceed the one in the query
-//! by 0 to `slop` positions. All ways are tried: a token may occur several times.
+//! For each pair of adjacent words, the distance in the document may exceed the one in the query
+//! by 0 to `slop` positions. All ways are tried: a word may occur several times.
 
-use super::cursor::{Cursor, Decoded, total};
+use super::cursor::{Decoded, total};
 use super::documents::END;
+use super::phrase_word::Word;
 use crate::error::Result;
-
-/// A token of a phrase and its position in the query.
-pub struct Word<'a> {
-    pub cursor: Box<Cursor<'a>>,
-    pub position: u32,
-}
 
 /// The test whether words occur one after another.
 pub struct Matcher {
@@ -36,14 +31,11 @@ impl Matcher {
         }
     }
 
-    /// Tests a document, at which the cursors of all words are.
-    pub fn matches<'c, 'a: 'c>(
-        &mut self,
-        cursors: impl Iterator<Item = &'c mut Cursor<'a>>,
-    ) -> Result<bool> {
+    /// Tests a document, at which all words are.
+    pub fn matches(&mut self, words: &mut [Word<'_>]) -> Result<bool> {
         let mut before = None;
-        for (cursor, &position) in cursors.zip(&self.positions) {
-            let positions = cursor.positions()?;
+        for (word, &position) in words.iter_mut().zip(&self.positions) {
+            let positions = word.positions()?;
             let Some(last) = before.replace(position) else {
                 self.reached.clear();
                 self.reached.extend_from_slice(positions);
@@ -62,30 +54,30 @@ impl Matcher {
 
 /// The test whether documents contain a phrase, which are tested in ascending order.
 pub struct Test<'a> {
-    cursors: Vec<Cursor<'a>>,
+    words: Vec<Word<'a>>,
     matcher: Matcher,
 }
 
 impl<'a> Test<'a> {
-    /// A test with cursors of all words, and their positions in the query.
-    pub fn new(cursors: Vec<Cursor<'a>>, positions: Vec<u32>, slop: u32) -> Self {
+    /// A test of words, with their positions in the query.
+    pub fn new(words: Vec<Word<'a>>, positions: Vec<u32>, slop: u32) -> Self {
         let matcher = Matcher::new(positions, slop);
-        Self { cursors, matcher }
+        Self { words, matcher }
     }
 
     /// Tests a document.
     pub fn is_in(&mut self, document: u32) -> Result<bool> {
-        for cursor in &mut self.cursors {
-            if cursor.advance(document)? != document {
+        for word in &mut self.words {
+            if word.advance(document)? != document {
                 return Ok(false);
             }
         }
-        self.matcher.matches(self.cursors.iter_mut())
+        self.matcher.matches(&mut self.words)
     }
 
     /// The blocks that were decoded so far.
     pub fn decoded(&self) -> Decoded {
-        total(self.cursors.iter().map(Cursor::decoded))
+        total(self.words.iter().map(Word::decoded))
     }
 }
 
@@ -99,11 +91,10 @@ pub struct Phrase<'a> {
 }
 
 impl<'a> Phrase<'a> {
-    /// Begins at the first document that contains the phrase.
-    pub fn new(words: Vec<Word<'a>>, slop: u32) -> Result<Self> {
+    /// Begins at the first document that contains words with these positions in the query.
+    pub fn new(words: Vec<Word<'a>>, positions: Vec<u32>, slop: u32) -> Result<Self> {
         let mut order: Vec<usize> = (0..words.len()).collect();
-        order.sort_by_key(|&i| words.get(i).map(|word| word.cursor.cost()));
-        let positions = words.iter().map(|word| word.position).collect();
+        order.sort_by_key(|&i| words.get(i).map(Word::cost));
         let mut phrase = Self {
             words,
             order,
@@ -116,18 +107,17 @@ impl<'a> Phrase<'a> {
 
     /// The most documents that there can be.
     pub fn cost(&self) -> usize {
-        let costs = self.words.iter().map(|word| word.cursor.cost());
-        costs.min().unwrap_or(0)
+        self.words.iter().map(Word::cost).min().unwrap_or(0)
     }
 
     /// Number of tokens.
     pub fn terms(&self) -> usize {
-        self.words.len()
+        self.words.iter().map(Word::terms).sum()
     }
 
     /// The blocks that were decoded so far.
     pub fn decoded(&self) -> Decoded {
-        total(self.words.iter().map(|word| word.cursor.decoded()))
+        total(self.words.iter().map(Word::decoded))
     }
 
     /// The document; `END` after the last one.
@@ -143,25 +133,25 @@ impl<'a> Phrase<'a> {
         Ok(self.document)
     }
 
-    /// The score of the document: the sum of those of the tokens.
+    /// The score of the document: the sum of those of the words.
     pub fn score(&mut self) -> Result<f32> {
         let mut sum = 0f32;
         for word in &mut self.words {
-            sum += word.cursor.score()?;
+            sum += word.score()?;
         }
         Ok(sum)
     }
 
-    /// The last document of the block of the rarest token.
+    /// The last document of the block of the rarest word.
     pub fn until(&mut self, low: u32) -> u32 {
         let rarest = self.order.first().and_then(|&i| self.words.get_mut(i));
-        rarest.map_or(END - 1, |word| word.cursor.until(low))
+        rarest.map_or(END - 1, |word| word.until(low))
     }
 
     /// The greatest score of documents from `low` to `high`.
     pub fn bound(&mut self, low: u32, high: u32) -> f64 {
-        let words = self.words.iter_mut();
-        words.map(|word| word.cursor.bound(low, high)).sum()
+        let bounds = self.words.iter_mut().map(|word| word.bound(low, high));
+        bounds.sum()
     }
 
     fn find(&mut self, mut target: u32) -> Result<()> {
@@ -181,7 +171,7 @@ impl<'a> Phrase<'a> {
         'again: loop {
             for &i in &self.order {
                 if let Some(word) = self.words.get_mut(i) {
-                    let document = word.cursor.advance(target)?;
+                    let document = word.advance(target)?;
                     if document == END {
                         return Ok(END);
                     }
@@ -196,8 +186,7 @@ impl<'a> Phrase<'a> {
     }
 
     fn matches(&mut self) -> Result<bool> {
-        let words = self.words.iter_mut();
-        self.matcher.matches(words.map(|word| word.cursor.as_mut()))
+        self.matcher.matches(&mut self.words)
     }
 }
 

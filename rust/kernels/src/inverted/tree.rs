@@ -6,7 +6,7 @@
 //! Tokens that only exclude documents or lower their scores are not among these: such clauses are
 //! tested last, as the positions of phrases are, and only in documents that may be of use.
 
-use super::clause::{Clause, Node};
+use super::clause::{Alternatives, Clause, Node};
 use super::cursor::{Cursor, Decoded, total};
 use super::documents::DocumentSet;
 use super::norms::Norms;
@@ -44,8 +44,8 @@ pub enum Tree<'a> {
     Token(usize),
     Any(Vec<Tree<'a>>),
     All(Vec<Tree<'a>>),
-    /// The tokens, and the test of their positions.
-    Phrase(Vec<usize>, Box<Test<'a>>),
+    /// The tokens of each word, and the test of their positions.
+    Phrase(Vec<Vec<usize>>, Box<Test<'a>>),
     Boolean {
         required: Box<Tree<'a>>,
         optional: Vec<Tree<'a>>,
@@ -93,7 +93,7 @@ impl<'a> Tree<'a> {
         match self {
             Self::Token(_) => 1,
             Self::Any(of) | Self::All(of) => sum(of),
-            Self::Phrase(words, _) => words.len(),
+            Self::Phrase(words, _) => words.iter().map(Vec::len).sum(),
             Self::Boolean {
                 required, optional, ..
             } => required.operations() + sum(optional),
@@ -112,7 +112,7 @@ impl<'a> Tree<'a> {
             Self::Token(leaf) => vec![*leaf],
             Self::Any(of) => of.iter().flat_map(|one| one.drivers(leaves)).collect(),
             Self::All(of) => rarest(of.iter().map(|one| one.drivers(leaves)).collect()),
-            Self::Phrase(words, _) => rarest(words.iter().map(|word| vec![*word]).collect()),
+            Self::Phrase(words, _) => rarest(words.clone()),
             Self::Boolean { required, .. } => required.drivers(leaves),
             Self::Scaled(tree, _) => tree.drivers(leaves),
             Self::Less { positive, .. } => positive.drivers(leaves),
@@ -154,7 +154,13 @@ impl<'a> Tree<'a> {
                 present.filter(|one| *one >= 0.0).reduce(|a, b| a + b)
             }
             Self::All(of) => of.iter().map(|one| one.bound(bounds)).try_fold(0.0, add),
-            Self::Phrase(words, _) => words.iter().map(of_token).try_fold(0.0, add),
+            Self::Phrase(words, _) => {
+                let of_word = |word: &Vec<usize>| {
+                    let present = word.iter().map(of_token).filter(|one| *one >= 0.0);
+                    present.reduce(|a, b| a + b).unwrap_or(absent)
+                };
+                words.iter().map(of_word).try_fold(0.0, add)
+            }
             Self::Boolean {
                 required, optional, ..
             } => {
@@ -199,7 +205,7 @@ impl<'a> Tree<'a> {
             Self::Phrase(words, test) => {
                 let mut sum = 0f32;
                 for word in &*words {
-                    match of_token(word) {
+                    match word.iter().filter_map(of_token).reduce(|a, b| a + b) {
                         Some(score) => sum += score,
                         None => return Ok(None),
                     }
@@ -315,19 +321,13 @@ impl<'a> Maker<'a, '_> {
             }
             Clause::All(of) => self.trees(of, factor, is_required)?.map(Tree::All),
             Clause::Phrase(words, slop) => {
-                let norms = self.norms;
-                let begin = || {
-                    let cursors = words.iter();
-                    cursors.map(|(list, idf, _)| Cursor::new(list, *idf, norms))
-                };
-                let tested = begin().collect();
-                let places = words.iter().map(|(_, _, place)| *place).collect();
-                let own = begin().map(|cursor| self.leaf(cursor, factor, is_required));
+                let tested = words.iter().map(|word| word.begin(self.norms)).collect();
+                let positions = words.iter().map(|word| word.position).collect();
+                let own = words.iter();
+                let own = own.map(|word| self.word(word, factor, is_required));
                 let own = own.collect();
-                Some(Tree::Phrase(
-                    own,
-                    Box::new(Test::new(tested, places, *slop)),
-                ))
+                let test = Test::new(tested, positions, *slop);
+                Some(Tree::Phrase(own, Box::new(test)))
             }
             Clause::Boolean {
                 must,
@@ -396,6 +396,18 @@ impl<'a> Maker<'a, '_> {
             .iter()
             .map(|clause| self.tree(clause, factor, is_required));
         made.collect()
+    }
+
+    /// The leaves of the tokens of a word.
+    fn word(&mut self, word: &'a Alternatives, factor: f64, is_required: bool) -> Vec<usize> {
+        let is_required = is_required && word.tokens.len() == 1;
+        let tokens = word.tokens.iter();
+        let cursors = tokens.map(|(list, idf)| Cursor::new(list, *idf, self.norms));
+        let cursors: Vec<_> = cursors.collect();
+        let leaves = cursors.into_iter();
+        leaves
+            .map(|cursor| self.leaf(cursor, factor, is_required))
+            .collect()
     }
 
     fn leaf(&mut self, cursor: Cursor<'a>, factor: f64, is_required: bool) -> usize {
