@@ -390,6 +390,14 @@ class TextAnalyzer:
         parts: tuple[bool, bool] | None,
     ) -> Self: ...
     def words(self, text: str) -> list[tuple[str, int]]: ...
+    def cut(
+        self, texts: Texts, lists: Lists | None
+    ) -> tuple[
+        tuple[NDArray[np.int64], Bytes],
+        tuple[NDArray[np.int64], Bytes],
+        NDArray[np.bool_],
+        NDArray[np.int64],
+    ]: ...
     def tokens(
         self, texts: Texts, lists: Lists | None
     ) -> tuple[NDArray[np.int64], Bytes, NDArray[np.uint32], NDArray[np.int64]]: ...

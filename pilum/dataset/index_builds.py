@@ -64,7 +64,13 @@ from pilum.table.indices.build import (
 )
 from pilum.table.indices.moved_rows import record_of_moves, segments_that_move
 from pilum.table.indices.optimize import MergePlan, plan_optimization, run_optimization
-from pilum.table.indices.rows import OnRows, existing_fragments, index_rows, indexed_column
+from pilum.table.indices.rows import (
+    OnRows,
+    document_type,
+    existing_fragments,
+    index_rows,
+    indexed_column,
+)
 from pilum.table.indices.segments import (
     OpenSegment,
     folder_of,
@@ -447,7 +453,8 @@ def _request(
     _require_continuable(snapshot)
     path = _one_column(column)
     type, given = type_and_parameters(kind, keywords)
-    value_type = indexed_column(snapshot, path).arrow.type
+    found = indexed_column(snapshot, path)
+    value_type = document_type(found) if type is INVERTED else found.arrow.type
     type.require_supported(path, value_type)
     parameters = type.parameters(given, value_type)
     name = index_name(type.default_name(path, parameters) if name is None else name)

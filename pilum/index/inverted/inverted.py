@@ -39,7 +39,7 @@ __all__ = ["INVERTED"]
 
 _TEXTS = (pt.is_string, pt.is_large_string)
 _LISTS = (pt.is_list, pt.is_large_list)
-_JSON = "lance.json"
+_JSON = "arrow.json"
 
 
 class _Inverted(IndexType[InvertedIndex]):
@@ -165,4 +165,4 @@ def _merged(
 
 
 def _is_json(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.ExtensionType) and kind.extension_name == _JSON
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _JSON

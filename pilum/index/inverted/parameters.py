@@ -289,9 +289,6 @@ class InvertedParameters:
                 f"lance_tokenizer: expected 'text' or 'json', found {self.lance_tokenizer!r}"
             )
         _require_base(self.base_tokenizer)
-        base = self.base_tokenizer
-        if self.lance_tokenizer == "json" and (base == JIEBA or is_lindera(base)):
-            raise InvalidInputError(f"base_tokenizer={base!r} does not support JSON documents")
         if self.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise InvalidInputError(f"language: {self.language!r} is none of {known}")

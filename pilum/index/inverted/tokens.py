@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
+from pilum.index.inverted.cut_json import JsonValues, json_tokens, with_prefixes
 from pilum.index.inverted.dictionaries import Segmenter, pieces, segmenter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.stop_words import stop_words
@@ -119,7 +120,7 @@ class Analyzer:
             InvalidInputError: If a JSON text is invalid.
             UnsupportedTypeError: If the array has another type.
         """
-        return self._tokens(self._kernel(self._parameters.lance_tokenizer), documents)
+        return self._tokens(self._parameters.lance_tokenizer, documents)
 
     def query(self, text: str) -> DocumentTokens:
         """Analyse the text of a query, as one document.
@@ -129,7 +130,7 @@ class Analyzer:
         Raises:
             InvalidInputError: If it has another form.
         """
-        return self._tokens(self._query_kernel(), pa.array([text], pa.large_utf8()))
+        return self._tokens(self._query_form, pa.array([text], pa.large_utf8()))
 
     def words(self, text: str) -> list[tuple[str, int]]:
         """Return the tokens of a query and their positions; faster than `query`.
@@ -141,37 +142,61 @@ class Analyzer:
             found = self.query(text)
             return list(zip(found.tokens.to_pylist(), found.positions.tolist(), strict=True))
         try:
-            return self._query_kernel().words(text)
+            return self._kernel(self._query_form).words(text)
         except ValueError as error:
             raise InvalidInputError(str(error)) from error
 
-    def split(self, text: str) -> DocumentTokens:
+    def split(self, text: str) -> tuple[DocumentTokens, list[int]]:
         """Cut the text of a query, as one document, without applying any filter.
 
         This is what fuzzy queries compare with the tokens of an index.
+
+        Returns:
+            The tokens, and how many bytes at the start of each are path and type of a JSON value.
         """
-        kernel = self._query_kernel(filtered=False)
-        return self._tokens(kernel, pa.array([text], pa.large_utf8()))
+        form, documents = self._query_form, pa.array([text], pa.large_utf8())
+        if form == "text":
+            found = self._tokens(form, documents, filtered=False)
+            return found, [0] * len(found.tokens)
+        if self._segmenter is not None:
+            prefixes, tokens, positions, ends = self._cut_json(form, documents, filtered=False)
+        else:
+            kernel = self._kernel(form, filtered=False)
+            prefixes, tokens, _, ends = _json_values(kernel, documents)
+            positions = np.arange(len(tokens), dtype=np.uint32)
+        found = DocumentTokens(with_prefixes(prefixes, tokens), positions, ends)
+        return found, pc.binary_length(prefixes).to_pylist()
 
     def builder(self) -> TokenBuilder:
         """Return an empty set of tokens, to be filled with those of documents."""
-        return TokenBuilder(self._kernel(self._parameters.lance_tokenizer), self._segmenter)
+        form = self._parameters.lance_tokenizer
+        cuts_json = form == "json" and self._segmenter is not None
+        return TokenBuilder(self._kernel(form), self._segmenter, self.tokens if cuts_json else None)
 
     def min_hasher(self, num_hashes: int, num_bands: int, shingle_size: int) -> kernels.MinHasher:
         """Return a kernel that makes signatures of the tokens of texts."""
         kernel = self._kernel(self._parameters.lance_tokenizer)
         return kernels.MinHasher(kernel, num_hashes, num_bands, shingle_size)
 
-    def _tokens(self, kernel: kernels.TextAnalyzer, documents: pa.Array) -> DocumentTokens:
-        found = _analyzed(kernel.tokens, documents, self._segmenter)
-        (offsets, data), positions, ends = found
-        buffers = (pa.py_buffer(offsets), pa.py_buffer(data))
-        tokens = pa.LargeStringArray.from_buffers(len(positions), *buffers)
-        return DocumentTokens(tokens, positions, ends)
+    def _tokens(self, form: str, documents: pa.Array, *, filtered: bool = True) -> DocumentTokens:
+        if self._segmenter is not None and form != "text":
+            prefixes, tokens, positions, ends = self._cut_json(form, documents, filtered=filtered)
+            return DocumentTokens(with_prefixes(prefixes, tokens), positions, ends)
+        kernel = self._kernel(form, filtered=filtered)
+        strings, positions, ends = _analyzed(kernel.tokens, documents, self._segmenter)
+        return DocumentTokens(_texts(*strings), positions, ends)
 
-    def _query_kernel(self, *, filtered: bool = True) -> kernels.TextAnalyzer:
+    def _cut_json(
+        self, form: str, documents: pa.Array, *, filtered: bool
+    ) -> tuple[pa.LargeStringArray, pa.LargeStringArray, NDArray[np.uint32], NDArray[np.int64]]:
+        assert self._segmenter is not None
+        values = _json_values(self._kernel(form, filtered=filtered), documents)
+        return json_tokens(values, self._segmenter, self._kernel("text", filtered=filtered))
+
+    @property
+    def _query_form(self) -> str:
         form = self._parameters.lance_tokenizer
-        return self._kernel("json query" if form == "json" else form, filtered=filtered)
+        return "json query" if form == "json" else form
 
     def _kernel(self, form: str, *, filtered: bool = True) -> kernels.TextAnalyzer:
         key = f"{form} {filtered}"
@@ -209,9 +234,22 @@ def _kernel_of(
 class TokenBuilder:
     """A growing set of tokens, numbered in the order of their first appearance."""
 
-    def __init__(self, kernel: kernels.TextAnalyzer, segmenter: Segmenter | None = None) -> None:
+    def __init__(
+        self,
+        kernel: kernels.TextAnalyzer,
+        segmenter: Segmenter | None = None,
+        tokens: Callable[[pa.Array], DocumentTokens] | None = None,
+    ) -> None:
+        """Begin an empty set.
+
+        Args:
+            kernel: The analysis.
+            segmenter: Cuts texts before it.
+            tokens: Analyses documents instead of both.
+        """
         self._dictionary = kernels.TokenDictionary(kernel)
         self._segmenter = segmenter
+        self._tokens = tokens
 
     def __len__(self) -> int:
         return len(self._dictionary)
@@ -231,6 +269,9 @@ class TokenBuilder:
             InvalidInputError: If a JSON text is invalid.
             UnsupportedTypeError: If the array has another type.
         """
+        if self._tokens is not None:
+            found = self._tokens(documents)
+            return NumberedTokens(self.add(found.tokens), found.positions, found.ends)
         [ids], positions, ends = _analyzed(self._dictionary.analyze, documents, self._segmenter)
         return NumberedTokens(ids, positions, ends)
 
@@ -346,8 +387,7 @@ def _listed(
     found: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint32]],
 ) -> tuple[pa.LargeStringArray, NDArray[np.uint32]]:
     offsets, data, ids = found
-    buffers = (pa.py_buffer(offsets), pa.py_buffer(data))
-    tokens = pa.LargeStringArray.from_buffers(len(ids), *buffers)
+    tokens = _texts(offsets, data)
     try:
         tokens.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -359,6 +399,20 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
         raise CorruptFileError(f"token set: no column {name!r} among {table.column_names}")
     return table.column(name).combine_chunks()
+
+
+def _json_values(kernel: kernels.TextAnalyzer, documents: pa.Array) -> JsonValues:
+    """Return the values of JSON documents; see `json_tokens`."""
+    try:
+        prefixes, values, is_verbatim, ends = kernel.cut(*text_arguments(documents))
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+    return _texts(*prefixes), _texts(*values), is_verbatim, ends
+
+
+def _texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.LargeStringArray:
+    buffers = (pa.py_buffer(offsets), pa.py_buffer(data))
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers)
 
 
 def _analyzed(

@@ -112,8 +112,11 @@ def _similar(
     query: MatchQuery, distance: int, analyzer: Analyzer, partitions: Sequence[Partition]
 ) -> Words:
     """Replace each word by those of all partitions that are similar to it."""
-    found = analyzer.split(query.query)
-    words = [(word, distance, query.prefix_length) for word in found.tokens.to_pylist()]
+    found, bytes_before = analyzer.split(query.query)
+    words = [
+        (word, distance, before + query.prefix_length)
+        for word, before in zip(found.tokens.to_pylist(), bytes_before, strict=True)
+    ]
     similar: list[set[str]] = [set() for _ in words]
     for partition in partitions:
         tokens, _, ends = partition.tokens.similar(words, query.max_expansions)

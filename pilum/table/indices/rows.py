@@ -25,7 +25,7 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import addresses_of
 from pilum.table.read.windows import batches
 
-__all__ = ["OnRows", "existing_fragments", "index_rows", "indexed_column"]
+__all__ = ["OnRows", "document_type", "existing_fragments", "index_rows", "indexed_column"]
 
 _SEED = 42
 _WINDOW_BYTES = 8 << 20
@@ -49,6 +49,12 @@ def indexed_column(snapshot: Snapshot, path: str) -> ScanColumn:
     if column.leaf is None:
         raise InvalidInputError(f"column {path!r} is in no file and cannot be indexed")
     return column
+
+
+def document_type(column: ScanColumn) -> pa.DataType:
+    """Return the type of the documents of a column: JSON is text, but has a binary stored form."""
+    is_json = column.leaf is not None and column.leaf.is_json
+    return pa.json_() if is_json else column.arrow.type
 
 
 def existing_fragments(snapshot: Snapshot) -> BitMap:

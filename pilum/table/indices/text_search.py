@@ -43,7 +43,7 @@ from pilum.index.inverted.search import search
 from pilum.index.inverted.tokens import Analyzer
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
-from pilum.table.indices.rows import existing_fragments, indexed_column
+from pilum.table.indices.rows import document_type, existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search
 from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments, segments
 from pilum.table.read.scan import ScanOptions, scan
@@ -316,7 +316,7 @@ class _Search:
     def _type_of(self, path: str) -> pa.DataType:
         column = indexed_column(self.snapshot, path)
         try:
-            INVERTED.require_supported(path, column.arrow.type)
+            INVERTED.require_supported(path, document_type(column))
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(f"full_text_query: {error}") from None
         return column.arrow.type

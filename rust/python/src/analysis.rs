@@ -133,6 +133,33 @@ impl TextAnalyzer {
         self.0.words(text).map_err(impossible)
     }
 
+    /// The pieces before any filter: offsets and bytes of their prefixes and of their texts, which
+    /// of them no filter changes, and the number of pieces at the end of each document.
+    #[allow(clippy::type_complexity, clippy::needless_pass_by_value)]
+    fn cut<'py>(
+        &self,
+        py: Python<'py>,
+        texts: TextsArg<'py>,
+        lists: Option<ListsArg<'py>>,
+    ) -> PyResult<(
+        (Made<'py, i64>, Made<'py, u8>),
+        (Made<'py, i64>, Made<'py, u8>),
+        Made<'py, bool>,
+        Made<'py, i64>,
+    )> {
+        let documents = documents(&texts, lists.as_ref())?;
+        let made = py.detach(|| self.0.cut(&documents)).map_err(impossible)?;
+        let strings = |(offsets, data): (Vec<i64>, Vec<u8>)| {
+            (offsets.into_pyarray(py), data.into_pyarray(py))
+        };
+        Ok((
+            strings(made.prefixes),
+            strings(made.texts),
+            made.verbatim.into_pyarray(py),
+            made.ends.into_pyarray(py),
+        ))
+    }
+
     /// Offsets and bytes of the tokens, their positions, and the number of tokens at the end of
     /// each document.
     #[allow(clippy::type_complexity, clippy::needless_pass_by_value)]

@@ -49,7 +49,7 @@ def test_lists_and_queries() -> None:
     lists = pa.array([["", "长江", None, "大桥"], None, []])
     assert per_document(analyzer.tokens(lists)) == [[(" ", 2), ("大桥", 3), ("长江", 0)], [], []]
     assert per_document(analyzer.query("the 长江")) == [[(" ", 3), ("长江", 4)]]
-    assert analyzer.split("The 长江").tokens.to_pylist() == ["The", " ", "长江"]
+    assert analyzer.split("The 长江")[0].tokens.to_pylist() == ["The", " ", "长江"]
 
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +86,13 @@ def test_a_dictionary_of_its_own_is_refused(other_home: Path, name: str, content
         Analyzer(PARAMETERS)
 
 
-def test_json_documents_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="JSON"):
-        InvertedParameters.from_keywords({"base_tokenizer": JIEBA}, is_json=True)
+def test_json_documents() -> None:
+    """Their texts are cut as others are; positions count the tokens."""
+    pytest.importorskip("rjieba")
+    analyzer = Analyzer(InvertedParameters.from_keywords({"base_tokenizer": JIEBA}, is_json=True))
+    text = RECORDED["documents"][0]
+    words = Analyzer(PARAMETERS).query(text).tokens.to_pylist()
+    found = analyzer.tokens(pa.array([json.dumps({"a": [1, text]}), None], pa.json_()))
+    assert found.tokens.to_pylist() == ["a,number,1", *(f"a,str,{word}" for word in words)]
+    assert found.positions.tolist() == list(range(len(words) + 1))
+    assert found.ends.tolist() == [len(words) + 1] * 2

@@ -110,6 +110,35 @@ def test_tokens_and_positions_are_those_of_the_reference(seed: int, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("keywords", [{}, {"lower_case": False, "max_token_length": 8}])
+def test_json_documents(keywords: dict[str, Any], tmp_path: Path) -> None:
+    """Their texts are cut, other values are tokens as they are; positions count the tokens."""
+    documents = [
+        '{"a":"東京都に住む","b,c":["もも 東京",1.5,null,""],"d":{"e":true}}',
+        '{"a":["The RUNNING é","都"],"長":"すもももももも"}',
+        '"東京都"',
+        "[]",
+        None,
+    ]
+    texts = pa.array(documents, pa.json_())
+    expected = reference_tokens(texts, tmp_path, base_tokenizer=BASE, **keywords)
+    parameters = InvertedParameters.from_keywords({**KEYWORDS, **keywords}, is_json=True)
+    own = Analyzer(parameters)
+    assert per_document(own.tokens(texts)) == expected
+    builder = own.builder()
+    numbered = builder.analyze(texts)
+    assert len(builder) == len({token for document in expected for token, _ in document})
+    assert numbered.ends.tolist() == own.tokens(texts).ends.tolist()
+    assert own.words("a,str,東京都;b,number,1") == [
+        ("a,str,東京", 0),
+        ("a,str,都", 1),
+        ("b,number,1", 2),
+    ]
+    with pytest.raises(InvalidInputError, match="Invalid triple format"):
+        own.words("東京")
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("writer", [lance, pilum])
 def test_indices_are_shared(writer: Any, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
@@ -145,8 +174,6 @@ def test_what_is_missing_or_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
         analyzer(base_tokenizer="lindera/none")
     with pytest.raises(InvalidInputError, match=r"damaged.config.yml"):
         analyzer(base_tokenizer="lindera/damaged")
-    with pytest.raises(InvalidInputError, match="JSON"):
-        InvertedParameters.from_keywords(KEYWORDS, is_json=True)
     monkeypatch.setitem(sys.modules, "lindera", None)
     with pytest.raises(MissingDependencyError, match="japanese"):
         analyzer()

@@ -105,7 +105,7 @@ def test_queries_of_texts() -> None:
     found = analyzer("simple").query("quick the Foxes")
     assert per_document(found) == [[("fox", 2), ("quick", 0)]]
     assert analyzer("simple").words("quick the Foxes") == [("quick", 0), ("fox", 2)]
-    found = analyzer("simple").split("Größe der RUNNING")
+    found, _ = analyzer("simple").split("Größe der RUNNING")
     assert found.tokens.to_pylist() == ["Größe", "der", "RUNNING"]
 
 

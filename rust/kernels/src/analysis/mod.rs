@@ -63,7 +63,41 @@ pub struct Tokens {
     pub ends: Vec<i64>,
 }
 
+/// Pieces of documents, each with its prefix.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    /// Offsets of the prefixes in their bytes, and these.
+    pub prefixes: (Vec<i64>, Vec<u8>),
+    pub texts: (Vec<i64>, Vec<u8>),
+    /// Which of them no filter changes.
+    pub verbatim: Vec<bool>,
+    /// The number of pieces at the end of each document.
+    pub ends: Vec<i64>,
+}
+
 impl Analyzer {
+    /// The pieces of each document, to which no filter is applied; those of a null are none.
+    pub fn cut(&self, documents: &Documents<'_>) -> Result<Pieces> {
+        let mut made = Pieces {
+            prefixes: (vec![0], Vec::new()),
+            texts: (vec![0], Vec::new()),
+            ..Pieces::default()
+        };
+        documents.each(|document| {
+            if let Some(text) = document {
+                self.pieces(text, &mut |piece: Piece<'_>, _| {
+                    append(&mut made.prefixes, piece.prefix)?;
+                    append(&mut made.texts, piece.text)?;
+                    made.verbatim.push(piece.verbatim);
+                    Ok(true)
+                })?;
+            }
+            made.ends.push(signed(made.verbatim.len(), "pieces")?);
+            Ok(())
+        })?;
+        Ok(made)
+    }
+
     /// The tokens of each document; those of a null document are none.
     pub fn tokens(&self, documents: &Documents<'_>) -> Result<Tokens> {
         let mut made = Tokens {
@@ -135,6 +169,12 @@ impl Analyzer {
             self.filters.apply(piece.text)
         }
     }
+}
+
+fn append((offsets, data): &mut (Vec<i64>, Vec<u8>), text: &str) -> Result<()> {
+    data.extend_from_slice(text.as_bytes());
+    offsets.push(signed(data.len(), "pieces")?);
+    Ok(())
 }
 
 /// Counts on, within what fits into a position.
@@ -237,6 +277,22 @@ mod tests {
         assert_eq!(found(Base::Simple, Form::Json, text), expected);
         let query = "a.c,null,null;b,number,1.5;b,str,the cats";
         assert_eq!(found(Base::Simple, Form::JsonQuery, query), expected);
+    }
+
+    #[test]
+    fn pieces_with_their_prefixes() {
+        let analyzer = analyzer(Base::Raw, Form::JsonQuery);
+        let made = one("a,str,The, x;b,null,null", |documents| {
+            analyzer.cut(documents)
+        })
+        .unwrap();
+        let expected = Pieces {
+            prefixes: (vec![0, 6, 13], b"a,str,b,null,".to_vec()),
+            texts: (vec![0, 6, 10], b"The, xnull".to_vec()),
+            verbatim: vec![false, true],
+            ends: vec![2],
+        };
+        assert_eq!(made, expected);
     }
 
     #[test]
