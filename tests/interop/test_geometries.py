@@ -208,6 +208,43 @@ def test_upkeep(tmp_path: Path, owner: Any, stable: bool, seed: int) -> None:
         assert len(_keys(pilum, uri, "p IS NOT NULL")) == len(shapes) - len(nulls)
 
 
+def test_measures(tmp_path: Path) -> None:
+    """Measures have the same values."""
+    source, uri = random.Random(3), str(tmp_path / "t")
+    shapes = [one for one in _shapes("binary", 80, source) if one is None or not one.is_empty]
+    lance.write_dataset(_table("binary", shapes), uri)
+    for text in (
+        "st_area(p)", "st_length(p)", "st_isempty(p)", "st_isvalid(p)", "st_xmin(p)",
+        "st_ymin(p)", "st_xmax(p)", "st_ymax(p)", "st_npoints(p)", "st_geometrytype(p)",
+        "st_distance(p, st_geomfromtext('LINESTRING(0 0, 3 9)'))", "st_area(st_convexhull(p))",
+        "st_xmax(st_centroid(p))", "st_distance(st_point(1.0, 2.0), p)", "st_asbinary(p)",
+    ):  # fmt: skip
+        ours, theirs = (
+            library.dataset(uri).to_table(columns={"r": text})["r"].to_pylist()
+            for library in (pilum, lance)
+        )
+        assert [one is None for one in ours] == [one is None for one in shapes]
+        if isinstance(ours[0], float):
+            theirs = [one if one is None else pytest.approx(one, rel=1e-12) for one in theirs]
+        assert ours == theirs, text
+
+
+@pytest.mark.parametrize("layout", ["points", "polygons"])
+def test_distances(tmp_path: Path, layout: str) -> None:
+    """A limit of the distance from a constant uses the index, of which no row is left out."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(_table(layout, _shapes(layout, 200, random.Random(2))), uri)
+    _index(lance, lance.dataset(uri))
+    for limit in ("0", "1", "1.0", "2.8284271247461903", "-1", "1e400"):
+        for form in ("st_distance(p, 'POINT(3 3)') <= {}", "{} > st_distance(st_point(3, 3), p)"):
+            filter = form.format(limit)
+            expected = _keys(pilum, uri, filter, use_scalar_index=False)
+            assert _keys(pilum, uri, filter) == expected
+            if limit not in {"-1", "1e400"}:
+                assert "(RTree)" in pilum.dataset(uri).scanner(filter=filter).explain_plan()
+    assert len(_keys(pilum, uri, "st_distance(p, 'POINT(3 3)') <= 1.0")) > 2
+
+
 def test_dropped_and_described(tmp_path: Path) -> None:
     """An index that pilum made is described by both, used by plans, prewarmed and dropped."""
     uri = str(tmp_path / "t")

@@ -23,6 +23,20 @@ Datum = Any
 """The input and output of Arrow kernels: pa.Array or pa.Scalar."""
 
 
+_TYPE_NAMES = (
+    "ST_Point",
+    "ST_LineString",
+    "ST_LinearRing",
+    "ST_Polygon",
+    "ST_MultiPoint",
+    "ST_MultiLineString",
+    "ST_MultiPolygon",
+    "ST_GeometryCollection",
+    "",
+)
+"""The names of types by their numbers in GEOS; null is -1."""
+
+
 def _by_rows(apply: Callable[..., pa.Array]) -> Callable[..., Datum]:
     """Return a function of arrays, or of constants, which are repeated."""
 
@@ -75,7 +89,9 @@ def _measure(apply_to: Callable[..., NDArray[Any]], arrow: pa.DataType) -> Calla
             found = apply_to(*shapes)
         except shapely.errors.ShapelyError as error:
             raise FilterError(f"geometries cannot be measured: {error}") from error
-        return pa.array(found, arrow, mask=is_null | np.isnan(found))
+        if pa.types.is_floating(arrow):
+            is_null |= np.isnan(found)
+        return pa.array(found, arrow, mask=is_null)
 
     return _by_rows(apply)
 
@@ -91,6 +107,23 @@ def _length(shapes: Shapes) -> NDArray[np.float64]:
     lines = [kind.LINESTRING, kind.LINEARRING, kind.MULTILINESTRING]
     is_line = np.isin(shapely.get_type_id(shapes), lines)
     return np.where(is_line, shapely.length(shapes), 0.0)
+
+
+def _type_names(shapes: Shapes) -> NDArray[np.object_]:
+    numbers = import_shapely().get_type_id(shapes)
+    names: NDArray[np.object_] = np.array(_TYPE_NAMES, np.object_)[numbers]
+    return names
+
+
+def _shape(name: str) -> Callable[..., Datum]:
+    """Return a function that makes a shape of each, as WKB."""
+
+    def apply(geometries: pa.Array) -> pa.Array:
+        if len(geometries) == 0:
+            return pa.nulls(0, pa.binary())
+        return _wkb(getattr(import_shapely(), name)(shapes_of(geometries)))
+
+    return _by_rows(apply)
 
 
 def _end(place: int) -> Callable[..., Datum]:
@@ -138,6 +171,11 @@ MEASURES: dict[str, Callable[..., Datum]] = {
     "st_length": _measure(_length, pa.float64()),
     "st_isempty": _measure(_of_shapely("is_empty"), pa.bool_()),
     "st_isvalid": _measure(_of_shapely("is_valid"), pa.bool_()),
+    "st_geometrytype": _measure(_type_names, pa.string()),
+    "st_npoints": _measure(_of_shapely("get_num_coordinates"), pa.uint32()),
+    "st_centroid": _shape("centroid"),
+    "st_convexhull": _shape("convex_hull"),
+    "st_asbinary": _by_rows(_parsed),
     "st_x": _coordinate(0, "st_x"),
     "st_y": _coordinate(1, "st_y"),
     "st_xmin": _end(0),

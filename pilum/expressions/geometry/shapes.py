@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import FilterError, MissingDependencyError
 from pilum.expressions.geometry.layouts import Form, coordinates, layout_of, points_of, unnamed
+from pilum.expressions.geometry.nesting import require_shallow
 
 __all__ = ["Shapes", "import_shapely", "shapes_of"]
 
@@ -56,6 +57,7 @@ def shapes_of(geometries: pa.Array) -> Shapes:
     assert layout is not None
     try:
         if layout.form in {Form.BINARY, Form.TEXT}:
+            require_shallow(values, layout.form)
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
             return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
         shapes = _boxes(values) if layout.form is Form.BOX else _of_points(values, name)

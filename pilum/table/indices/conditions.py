@@ -203,9 +203,15 @@ _JSON = {
 }
 
 
+_ROUNDED_UP = 1 + 1e-12
+"""A distance is computed with some rounding."""
+
+
 def _compared(operator: str, left: Expression, right: Expression) -> Condition:
     if isinstance(left, Constant):
         left, right, operator = right, left, MIRRORED[operator]
+    if isinstance(left, Call) and left.name == "st_distance" and operator in {"<", "<="}:
+        return _close(left, right)
     indexed = Indexed(left.path) if type(left) is Column else _indexed(left)
     if indexed is None or not isinstance(right, Constant) or not right.value.is_valid:
         return _UNKNOWN
@@ -292,16 +298,35 @@ def _has_all(indexed: Indexed, values: pa.Scalar) -> Condition:
     return Ask(indexed, HasAll(found)) if len(found) and not found.null_count else _UNKNOWN
 
 
-def _overlapping(left: Expression, right: Expression) -> Condition:
-    """Return the query for the bounding box of a constant, which is on either side."""
+def _close(distance: Call, limit: Expression) -> Condition:
+    """Return the query for geometries that may be closer than a limit to a constant."""
+    left, right = distance.arguments
+    most = limit.value.as_py() if isinstance(limit, Constant) else None
+    if most is None or not 0 <= most < math.inf:
+        return _UNKNOWN
+    return _overlapping(left, right, float(most) * _ROUNDED_UP)
+
+
+def _overlapping(left: Expression, right: Expression, margin: float = 0.0) -> Condition:
+    """Return the query for the bounding box of a constant, which is on either side.
+
+    Args:
+        left: One side.
+        right: The other side.
+        margin: The box is larger by so much on each side.
+    """
     if isinstance(left, Constant):
         left, right = right, left
     indexed = _indexed(left)
     if indexed is None or not isinstance(right, Constant) or not right.value.is_valid:
         return _UNKNOWN
-    ends = tuple(bounds_of(pa.repeat(right.value, 1))[0].tolist())
-    is_empty = any(map(math.isnan, ends))
-    return _UNKNOWN if is_empty else Ask(indexed, InBox(ends), is_exact=False)
+    low_x, low_y, high_x, high_y = bounds_of(pa.repeat(right.value, 1))[0].tolist()
+    if any(map(math.isnan, (low_x, low_y, high_x, high_y))):
+        return _UNKNOWN
+    if margin:
+        low_x, low_y = (math.nextafter(end - margin, -math.inf) for end in (low_x, low_y))
+        high_x, high_y = (math.nextafter(end + margin, math.inf) for end in (high_x, high_y))
+    return Ask(indexed, InBox((low_x, low_y, high_x, high_y)), is_exact=False)
 
 
 _CALLS: dict[str, Callable[[Indexed, pa.Scalar], Condition]] = {

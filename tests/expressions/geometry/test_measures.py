@@ -38,6 +38,11 @@ def test_of_one_geometry(layout: str) -> None:
         "st_length(p)": _length,
         "st_isempty(p)": lambda shape: shape.is_empty,
         "st_isvalid(p)": lambda shape: shape.is_valid,
+        "st_geometrytype(p)": lambda shape: f"ST_{shape.geom_type}",
+        "st_npoints(p)": shapely.get_num_coordinates,
+        "st_area(st_convexhull(p))": lambda shape: shape.convex_hull.area,
+        "st_xmin(st_centroid(p))": lambda shape: _end(0)(shape.centroid),
+        "st_asbinary(st_asbinary(p))": shapely.to_wkb,
         "st_xmin(p)": _end(0),
         "st_ymin(p)": _end(1),
         "st_xmax(p)": _end(2),
@@ -62,6 +67,13 @@ def test_points_and_distances() -> None:
     assert _values("st_y(st_makepoint(st_x(p), 2))", "points", shapes) == [2.0, None, None]
     with pytest.raises(FilterError, match="st_x takes points"):
         _values("st_x(p)", "lines", [shapely.LineString([(0, 0), (1, 1)])])
+
+
+def test_constants() -> None:
+    """Functions of constants alone are computed when they are bound."""
+    shapes = [shapely.Point(3, 4)]
+    assert _values("st_geometrytype('LINESTRING(0 0, 1 1)')", "points", shapes) == ["ST_LineString"]
+    assert _values("st_area(NULL)", "points", shapes) == [None]
 
 
 def test_without_shapely(monkeypatch: pytest.MonkeyPatch) -> None:
