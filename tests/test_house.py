@@ -26,6 +26,7 @@ HEAVY = (
     "pilum.expressions.nodes",
     "psycopg",
     "pyspark",
+    "shapely",
     "sqlglot",
     "sqlite3",
 )
