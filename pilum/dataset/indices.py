@@ -27,6 +27,7 @@ from pilum.dataset.index_forms import (
 from pilum.dataset.vector_arguments import POSITIONS, VECTOR_DEFAULTS, VectorKeywords
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.read.mem_wal import has_log
 
 # The implementations are imported with the first use: most processes never need them.
 if TYPE_CHECKING:
@@ -505,12 +506,20 @@ class Indices(DatasetBase):
         """Raise UnsupportedFeatureError: the MemWAL is not supported.
 
         Raises:
-            UnsupportedFeatureError: Always, as do the methods below.
+            UnsupportedFeatureError: Always, as does `mem_wal_writer`.
         """
         raise UnsupportedFeatureError("a log in memory (MemWAL) is not supported; use insert")
 
     mem_wal_writer = initialize_mem_wal
-    mem_wal_index_details = initialize_mem_wal
+
+    def mem_wal_index_details(self) -> None:
+        """Return None, as the table has no log in memory (MemWAL).
+
+        Raises:
+            UnsupportedFeatureError: If it has one.
+        """
+        if has_log(self.snapshot.manifest):
+            self.initialize_mem_wal()
 
 
 def _only_uncommitted(index_type: str | IndexConfig) -> InvalidInputError:

@@ -14,16 +14,21 @@ import warnings
 from pilum.storage.base import Store
 from pilum.table.model.manifest import Manifest
 
-__all__ = ["generations", "warn_of_generations"]
+__all__ = ["generations", "has_log", "warn_of_generations"]
 
 _INDEX = b"__lance_mem_wal"
 _FOLDER = "_mem_wal"
 _GENERATION = re.compile(r"[0-9a-z]+_gen_(\d+)")
 
 
+def has_log(manifest: Manifest) -> bool:
+    """Return whether a table has a log in memory."""
+    return _INDEX in manifest.index_section
+
+
 def warn_of_generations(store: Store, manifest: Manifest) -> None:
     """Warn if a table has generations, whose rows a scan may lack; nothing is read otherwise."""
-    if _INDEX not in manifest.index_section:
+    if not has_log(manifest):
         return
     found = generations(store)
     if found:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.errors import UnsupportedFeatureError
 from pilum.table.read.mem_wal import generations
 
 lance: Any = pytest.importorskip("lance", reason="the reference is not installed")
@@ -25,6 +26,9 @@ def test_generations_are_named(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     dataset = lance.write_dataset(pa.table({"id": [1]}, schema=schema), path)
     dataset.initialize_mem_wal()
+    with pytest.raises(UnsupportedFeatureError, match="MemWAL"):
+        pilum.dataset(path).mem_wal_index_details()
+    assert pilum.dataset(path, version=1).mem_wal_index_details() is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pilum.dataset(path).count_rows() == 1
