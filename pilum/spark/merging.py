@@ -34,7 +34,13 @@ from pilum.errors import ColumnNotFoundError
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
 from pilum.spark.job_reports import reported
-from pilum.spark.names import find_name, is_case_sensitive, quoted, stored_type
+from pilum.spark.names import (
+    find_name,
+    is_case_sensitive,
+    quoted,
+    require_free,
+    stored_type,
+)
 from pilum.spark.options import table_uri
 from pilum.spark.tasks import run_tasks
 from pilum.spark.types import compared_schema, exchange_type, to_spark
@@ -148,8 +154,11 @@ class SparkMerge(DistributedMerge):
             CommitContentionError: If concurrent commits won in every attempt.
             UnsupportedFeatureError: If the source has blob columns that would be merged.
             InvalidInputError: If several source rows match one table row that they would change, a
-                match is refused, or no clause is configured.
+                match is refused, no clause is configured, or the source has a column of a name that
+                the merge itself uses.
         """
+        own = [f"{_KEY}{number}" for number in range(len(self._plan.on))]
+        require_free(self._source.columns, _PLACE, MERGE_ADDRESS, MERGE_PRESENT, *own)
         self._use_stored_names()
         schema = self._source_schema()
         self.check(schema)

@@ -21,6 +21,7 @@ __all__ = [
     "find_name",
     "is_case_sensitive",
     "quoted",
+    "require_free",
     "stored_fields",
     "stored_paths",
     "stored_type",
@@ -45,6 +46,16 @@ def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False
 def quoted(name: str) -> str:
     """Return a name as SQL, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def require_free(columns: Iterable[str], *names: str) -> None:
+    """Raise InvalidInputError if a frame has a column of a name that a job adds to it."""
+    added = {name.lower() for name in names}
+    for column in columns:
+        if column.lower() in added:
+            raise InvalidInputError(
+                f"column {column!r}: the job adds a column of this name for itself; rename yours"
+            )
 
 
 def stored_paths(

@@ -32,6 +32,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedTypeError
+from pilum.spark.names import find_name, is_case_sensitive, quoted, require_free
 
 __all__ = ["Order", "hilbert", "z_order"]
 
@@ -39,7 +40,7 @@ _BITS = 8
 _MOST_DIMENSIONS = 7
 _ACCURACY = 4096
 _PREFIX_BYTES = 7
-_PLACE = "__pilum_place"
+_PLACE = "_pilum_place"
 
 Ranks = Sequence[NDArray[np.int64]]
 Curve = Callable[[Ranks], NDArray[np.int64]]
@@ -91,6 +92,8 @@ class Order:
         columns = self.curve_columns
         if columns is None:
             return frame
+        columns = [_known(frame, name) for name in columns]
+        require_free(frame.columns, _PLACE)
         if not 2 <= len(columns) <= _MOST_DIMENSIONS or len(set(columns)) < len(columns):
             raise InvalidInputError(
                 f"a curve goes through 2 to {_MOST_DIMENSIONS} different columns, found "
@@ -112,11 +115,18 @@ def _sorted(
     return frame.repartitionByRange(*count, *keys).sortWithinPartitions(*keys)
 
 
+def _known(frame: DataFrame, name: str) -> str:
+    """Return the column of a frame that a name refers to."""
+    sensitive = is_case_sensitive(frame.sparkSession)
+    found = find_name(name, frame.columns, case_sensitive=sensitive)
+    if found is None:
+        raise ColumnNotFoundError(f"no column {name!r}; there are {frame.columns}")
+    return found
+
+
 def _number(frame: DataFrame, name: str) -> Column:
     """Convert a column to numbers of the same order."""
-    if name not in frame.columns:
-        raise ColumnNotFoundError(f"no column {name!r}; there are {frame.columns}")
-    kind, column = frame.schema[name].dataType, sf.col(f"`{name}`")
+    kind, column = frame.schema[name].dataType, sf.col(quoted(name))
     if isinstance(kind, st.StringType | st.BinaryType):
         binary = sf.encode(column, "UTF-8") if isinstance(kind, st.StringType) else column
         padded = sf.rpad(binary, _PREFIX_BYTES, sf.lit(b"\0"))

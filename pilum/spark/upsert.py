@@ -23,7 +23,7 @@ from pilum.distributed.versions import branch_uri
 from pilum.errors import DatasetNotFoundError, InvalidInputError, JobMismatchError
 from pilum.spark.job_reports import JobRecorder
 from pilum.spark.merging import merge_into
-from pilum.spark.names import find_name, is_case_sensitive, quoted
+from pilum.spark.names import find_name, is_case_sensitive, quoted, require_free
 from pilum.spark.options import table_uri
 from pilum.spark.sink import QUERY_ID
 from pilum.spark.source import PilumDataSource, register_source
@@ -139,6 +139,7 @@ class _Upsert:
 
     def _apply(self, frame: DataFrame, batch_id: int) -> None:
         app_id = self.app_id or _query_id(frame)
+        require_free(frame.columns, _RANK, _GOES)
         newest = frame if self.newest_by is None else _newest(frame, self.on, self.newest_by)
         changes = self._marked(newest)
         try:

@@ -173,7 +173,7 @@ def test_a_curve_makes_files_narrow_in_all_of_its_columns(
         "string((id * 104729) % 9973) AS y",
         "date '2026-01-01' AS d",
     )
-    by: dict[str, Any] = {curve: ["x", "y"]}
+    by: dict[str, Any] = {curve: ["X", "y"]}  # in any case, as elsewhere
     pilum.spark.write(frame, uri, mode="create", num_partitions=16, **by)
     dataset = pilum.dataset(uri)
     assert dataset.count_rows() == len(set(dataset.to_table()["id"].to_pylist())) == 10_000
@@ -187,3 +187,6 @@ def test_a_curve_makes_files_narrow_in_all_of_its_columns(
     for columns, message in [(["x"], "2 to 7"), (["x", "nope"], "no column 'nope'")]:
         with pytest.raises(InvalidInputError, match=message):
             pilum.spark.write(frame, uri, mode="append", **{**by, curve: columns})
+    taken = frame.withColumnRenamed("d", "_pilum_place")
+    with pytest.raises(InvalidInputError, match="'_pilum_place': the job adds a column"):
+        pilum.spark.write(taken, f"{uri}-2", mode="create", **by)

@@ -15,6 +15,7 @@ Result: version, the latest one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +26,7 @@ from pilum.distributed.conditions import condition_text
 from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, UnsupportedFeatureError
 from pilum.spark.jobs.columns import replace_columns
 from pilum.spark.statements.comments import comment_of, set_comments
-from pilum.spark.statements.expressions import known_column, known_path
+from pilum.spark.statements.expressions import known_column, known_path, limited, require_unlimited
 from pilum.spark.statements.grammar import Rule, Words, property_text
 from pilum.spark.statements.places import at, located
 from pilum.spark.types import to_arrow
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pilum.spark.statements.references import Reference
 
 __all__ = ["RULE"]
+
+_TO_LIMITED = re.compile(r"`?\s+TYPE\s+(?:CHAR|CHARACTER|VARCHAR)\b", re.IGNORECASE)
 
 
 class Unset(exp.Expression):
@@ -80,6 +83,7 @@ def _add(call: Call, one: Reference, action: Any) -> None:
     for column in columns:
         if column.args.get("exists") and column.name.lower() in known:
             continue
+        require_unlimited(column)
         if column.args.get("position") is not None:
             raise UnsupportedFeatureError(f"{at(column)}: new columns are the last ones")
         for constraint in column.args.get("constraints") or ():
@@ -117,6 +121,9 @@ def _alter_column(call: Call, one: Reference, action: Any) -> None:
         raise UnsupportedFeatureError(f"{at(node)}: ALTER COLUMN with {action.sql('spark')}")
     if renamed is not None and renamed.name.lower() != node.name.lower():
         raise UnsupportedFeatureError(f"{at(renamed)}: rename it by RENAME COLUMN … TO …")
+    last = max(one.meta["end"] for one in node.find_all(exp.Identifier))
+    if _TO_LIMITED.match(call.statement.text, last + 1):  # sqlglot parses it as STRING
+        raise limited(node, "CHAR and VARCHAR")
     path = known_path(node, table.schema.names)
     if action.args.get("allow_null") is not None:
         table.alter_columns({"path": path, "nullable": bool(action.args["allow_null"])})

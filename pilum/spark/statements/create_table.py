@@ -36,6 +36,7 @@ from pilum.spark import frames
 from pilum.spark.catalog import Place, TableName
 from pilum.spark.options import table_uri
 from pilum.spark.statements.comments import set_comments
+from pilum.spark.statements.expressions import require_unlimited
 from pilum.spark.statements.grammar import Rule, property_text
 from pilum.spark.statements.places import at, located, span
 from pilum.spark.types import FIXED_SIZE, to_arrow
@@ -193,7 +194,7 @@ def _writer(call: Call, clauses: _Clauses) -> Callable[[Place], object]:
 
 
 def _require_plain(columns: Iterable[Any]) -> None:
-    """Refuse columns with anything but NOT NULL and COMMENT."""
+    """Refuse columns with anything but NOT NULL and COMMENT, and texts of limited length."""
     known = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
     for column in columns:
         constraints = column.args.get("constraints") or ()
@@ -203,6 +204,7 @@ def _require_plain(columns: Iterable[Any]) -> None:
             raise UnsupportedFeatureError(
                 f"{at(column)}: expected a name, a type, and perhaps NOT NULL and COMMENT"
             )
+        require_unlimited(column)
 
 
 def _like(call: Call, clauses: _Clauses, mode: _Mode) -> Callable[[Place], object]:

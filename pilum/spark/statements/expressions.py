@@ -11,7 +11,7 @@ from pilum.distributed.conditions import META_COLUMNS, condition_text
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.spark.statements.places import at
 
-__all__ = ["Sides", "known_column", "known_path", "plain_text"]
+__all__ = ["Sides", "known_column", "known_path", "limited", "plain_text", "require_unlimited"]
 
 
 def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
@@ -53,6 +53,21 @@ def known_path(node: Any, names: Sequence[str]) -> str:
         return known_column(node, names)
     first, *rest = node.parts
     return ".".join((known_column(first, names), *(part.name for part in rest)))
+
+
+def require_unlimited(column: Any) -> None:
+    """Refuse CHAR and VARCHAR in a definition of a column: a table does not check lengths."""
+    for kind in column.find_all(exp.DataType):
+        if kind.this in {exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR}:
+            raise limited(column, kind.sql(dialect="spark"))
+
+
+def limited(column: Any, kind: str) -> UnsupportedFeatureError:
+    """Return the error for a column of texts of limited length."""
+    return UnsupportedFeatureError(
+        f"{at(column)}: {kind}: a table does not check the length of texts; declare the type as "
+        "STRING"
+    )
 
 
 class Sides:

@@ -55,8 +55,12 @@ class Reference:
 
     @property
     def added_alias(self) -> str:
-        """Return the alias that a frame gets in place of the table, unless the text has one."""
-        return f" AS `{self.alias}`" if self.alias and not self.node.alias else ""
+        """Return the alias that a frame gets in place of the table, unless the text has one.
+
+        Spark allows none before TABLESAMPLE.
+        """
+        has_one = self.node.alias or self.node.args.get("sample")
+        return f" AS `{self.alias}`" if self.alias and not has_one else ""
 
     @property
     def place(self) -> Place:
