@@ -21,11 +21,11 @@ from pilum.encodings.base import Compressive, Decoded, DictionaryBlock, Layer, d
 from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId
 
-__all__ = ["assemble", "assemble_leaf"]
+__all__ = ["assemble", "assemble_leaf", "string_views"]
 
 _OFFSET_BYTES = {
     pa.string().id: 4,
@@ -33,6 +33,8 @@ _OFFSET_BYTES = {
     pa.large_string().id: 8,
     pa.large_binary().id: 8,
 }
+_VIEWS = frozenset({pa.string_view().id, pa.binary_view().id})
+_MAX_VIEWED_BYTES = 2**31 - 1
 _STRUCT, _NULL, _BOOLEAN = pa.struct([]).id, pa.null().id, pa.bool_().id
 _DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
 _FIXED_SIZE_LIST = pa.list_(pa.int8(), 1).id
@@ -159,6 +161,10 @@ def _values(
         demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
         assert isinstance(encoding, FixedSizeList)
         return _lists(kind, encoding, buffers, layer)
+    if kind_id in _VIEWS:
+        is_variable = len(buffers) == 2 and len(buffers[0]) == layer.length + 1
+        demand(is_variable, f"values of type {kind}: stored in another way, {_sizes(buffers)}")
+        return string_views(kind, layer, *buffers)
     width = _OFFSET_BYTES.get(kind_id)
     if width is None:
         if kind_id == _BOOLEAN and encoding == Flat(8) and len(buffers) == 1:
@@ -171,6 +177,28 @@ def _values(
     elif len(buffers) != 2 or buffers[0].itemsize != width or len(buffers[0]) != layer.length + 1:
         raise CorruptFileError(f"values of type {kind}: stored in another way, {_sizes(buffers)}")
     return _array(kind, layer, buffers, [])
+
+
+def string_views(
+    kind: pa.DataType,
+    layer: Layer,
+    offsets: NDArray[Any],
+    data: NDArray[np.uint8],
+) -> pa.Array:
+    """Return views of adjacent strings, which begin at these offsets in the data.
+
+    UnsupportedTypeError is raised if the data are longer than views can address.
+    """
+    _require_short(data)
+    return _array(kind, layer, [kernels.views_of_strings(offsets, data), data], [])
+
+
+def _require_short(data: NDArray[np.uint8]) -> None:
+    if len(data) > _MAX_VIEWED_BYTES:
+        raise UnsupportedTypeError(
+            f"{len(data)} bytes of strings in one page, and views address less than 2 GiB; "
+            "scan without strings_as"
+        )
 
 
 def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
@@ -227,8 +255,9 @@ def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
     key = np.dtype(kind.index_type.to_pandas_dtype())
     inside = int(numbers.max()) <= np.iinfo(key).max
     demand(inside, f"dictionary indices that are no {kind.index_type}")
-    keys = _array(kind.index_type, layer, [numbers.astype(key, copy=False)], [])
-    return pa.DictionaryArray.from_arrays(keys, _entries(kind.value_type, dictionary))
+    keys = numbers.view(key) if numbers.itemsize == key.itemsize else numbers.astype(key)
+    indices = _array(kind.index_type, layer, [keys], [])
+    return pa.DictionaryArray.from_arrays(indices, _entries(kind.value_type, dictionary))
 
 
 def _look_up(
@@ -243,6 +272,14 @@ def _look_up(
             decoded.buffers[0], _index_bytes(decoded, layer), layer.validity, *dictionary.buffers
         )
         return _values(kind, None, strings, layer)
+    if kind.id in _VIEWS:
+        demand(len(dictionary.buffers) == 2, "a dictionary of strings with values of another type")
+        offsets, data = dictionary.buffers
+        _require_short(data)
+        own = data.copy()  # not a part of a larger read, which would stay in memory
+        width = _index_bytes(decoded, layer)
+        views = kernels.look_up_views(decoded.buffers[0], width, layer.validity, offsets, own)
+        return _array(kind, layer, [views, own], [])
     numbers = _numbers(decoded, dictionary, layer)
     indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
     return pc.take(_entries(kind, dictionary), indices, boundscheck=False)  # done by `_numbers`

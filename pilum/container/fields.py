@@ -34,6 +34,7 @@ from pilum.encodings.registry import read_pages
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
 from pilum.errors import CorruptFileError
+from pilum.format.paths import LeafPath
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
@@ -112,6 +113,9 @@ class LeafSegment(Segment):
         """Return a read of each leaf."""
         start, rows = self.start, self.rows
         reads = [column.read(start, rows, source) for column, source in self.field.columns]
+        if len(reads) > 1:
+            for read, num_layers in zip(reads, self.field.num_layers, strict=True):
+                read.num_layers = num_layers
         if self.kept is not None:
             bitmap = np.frombuffer(self.kept.buffers()[1], np.uint8)
             for read in reads:
@@ -264,6 +268,7 @@ class LeafFieldReader(PagedFieldReader):
         leaves: The places of its leaves; leaves that are in no file are left out and read as null.
         is_one_leaf: Whether it is a single leaf that is in some file.
         columns: The column of each leaf, with its file.
+        num_layers: How many inner-most layers each leaf supplies.
         has_members: Whether a leaf is a packed struct.
         joint_id: A value that two readers of one field share if they have the same leaves.
         has_other_pages: Whether rows were read of a page that is neither known nor plain.
@@ -278,6 +283,7 @@ class LeafFieldReader(PagedFieldReader):
         self.columns = [(leaf.column, leaf.reader.source) for leaf in leaves.values()]
         self.has_members = bool(field.children) and any(leaf.members for leaf in leaves.values())
         self.joint_id = field.id if self.is_one_leaf else tuple(leaves)
+        self.num_layers = _num_layers(field, leaves) if len(leaves) > 1 else []
         self.num_rows = num_rows
         self._bytes_per_row: float | None = None
         self.has_other_pages = False
@@ -376,6 +382,21 @@ class LeafFieldReader(PagedFieldReader):
             if leaf is not None:
                 column = ".".join(field.name for field in path)
                 yield from leaf.column.explain(column, path[-1].arrow_type)
+
+
+def _num_layers(field: Field, leaves: Mapping[FieldId, Leaf]) -> list[int]:
+    """Return how many inner-most layers each leaf supplies, in the order of the leaves.
+
+    A layer is supplied by its first leaf in a file, see `pilum.container.assemble`.
+    """
+    found: list[int] = []
+    last: LeafPath = ()
+    for path in field.leaf_paths():
+        if path[-1].id in leaves:
+            shared = sum(1 for one, other in zip(path, last, strict=False) if one is other)
+            found.append(len(path) - shared)
+            last = path
+    return found
 
 
 def _require_rows(column: Column, num_rows: int) -> None:

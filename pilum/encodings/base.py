@@ -252,6 +252,8 @@ class PageRead:
         memory: The bytes of the file if they are in memory.
         kept: Bitmap of the rows to return among the selected ones, and the number of its first bit;
             None for all. Only for layouts that keep rows.
+        num_layers: How many layers, from the inner-most one, are needed; a layout may leave the
+            others empty. None for all.
     """
 
     __slots__ = (
@@ -261,6 +263,7 @@ class PageRead:
         "layout",
         "lookup",
         "memory",
+        "num_layers",
         "number",
         "rows",
         "source",
@@ -287,12 +290,15 @@ class PageRead:
         self.is_whole = rows.covers(stored.num_rows)
         self.memory = source.data if isinstance(source, MemorySource) else None
         self.kept: tuple[NDArray[np.uint8], int] | None = None
+        self.num_layers: int | None = None
 
     def with_layout(self, layout: Layout) -> PageRead:
         """Return a read of the same rows from a page within this one."""
-        return PageRead(
+        page = PageRead(
             layout, self.stored, self.rows, self.source, self.column, self.number, self.lookup
         )
+        page.num_layers = self.num_layers
+        return page
 
     def located(self) -> AtPage:
         """Return a context that adds the place of the page to errors."""

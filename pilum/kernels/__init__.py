@@ -80,6 +80,7 @@ from pilum._kernels import (
     json_values,
     lay_out_ranges,
     look_up_strings,
+    look_up_views,
     mark_rows,
     marks_of,
     marks_of_each,
@@ -111,6 +112,7 @@ from pilum._kernels import (
     unpack_row_sets,
     unpack_sign_codes,
     unravel,
+    views_of_strings,
     zone_bounds,
 )
 
@@ -186,6 +188,7 @@ __all__ = [
     "json_values",
     "lay_out_ranges",
     "look_up_strings",
+    "look_up_views",
     "mark_rows",
     "marks_of",
     "marks_of_each",
@@ -217,5 +220,6 @@ __all__ = [
     "unpack_row_sets",
     "unpack_sign_codes",
     "unravel",
+    "views_of_strings",
     "zone_bounds",
 ]

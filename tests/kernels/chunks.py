@@ -82,7 +82,8 @@ def decode_page(
     ends = np.cumsum([len(part) for part in parts]).tolist()
     places = [(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
     wanted = None if rows is None else np.array(rows, dtype=np.int64).reshape(-1, 2)
-    read = (page, places, num_items, num_rows, None, wanted, None, as_bytes(b"".join(parts)))
+    data = as_bytes(b"".join(parts))
+    read = (page, places, num_items, num_rows, None, wanted, None, data, None)
     [decoded] = PageReads([read]).decode([])
     return decoded
 

@@ -143,7 +143,7 @@ def test_chunks_outside_of_the_data_are_corrupt(place: tuple[int, int]) -> None:
     body = chunk_of([b"\1\2\3"])
     data = as_bytes(body + word_of(body))
     page = MiniBlock(Plan.flat(8), b"\1", 1)
-    read = (page, [(len(body), 2), place], 3, 3, None, None, None, data)
+    read = (page, [(len(body), 2), place], 3, 3, None, None, None, data, None)
     with pytest.raises(CorruptFileError):
         PageReads([read]).decode([])
 

@@ -44,12 +44,12 @@ class Page:
         """A read of rows, or of the whole page, of a file in which it begins at `at`."""
         count, table = len(self.values), None if rows is None else self.table()
         places = [(at + start, size) for start, size in self.places]
-        return self.layout, places, count, count, table, rows and rows.bounds, None, None
+        return self.layout, places, count, count, table, rows and rows.bounds, None, None, None
 
     def held(self, rows: RowRanges | None = None) -> Any:
         """A read of the page in memory."""
-        *read, _, bounds, _, _ = self.read(rows)
-        return *read, None, bounds, None, as_bytes(self.file)
+        *read, _, bounds, _, _, _ = self.read(rows)
+        return *read, None, bounds, None, as_bytes(self.file), None
 
     def picked(self, rows: RowRanges | None) -> bytes:
         return self.values if rows is None else bytes(self.values[row] for row in rows.rows())
@@ -109,19 +109,23 @@ def test_pages_of_one_layout_come_back_as_one(
 
 def test_lists_of_several_pages_come_back_as_one() -> None:
     """Rows [0, 1] and [2] of the first page, [3] and [4, 5] of the second."""
-    reads = []
+    reads: list[Any] = []
     for rep, values in (([1, 0, 1], b"\0\1\2"), ([1, 1, 0], b"\3\4\5")):
         body = chunk_of([np.array(rep, "<u2").tobytes(), values], num_levels=3)
         parts = [word_of(body), body, np.array([2, 0], "<u8").tobytes()]
         ends = np.cumsum([len(part) for part in parts]).tolist()
         places = [(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
-        reads.append((LISTS, places, 3, 2, None, None, None, as_bytes(b"".join(parts))))
+        reads.append((LISTS, places, 3, 2, None, None, None, as_bytes(b"".join(parts)), None))
     [(buffers, count, layers)] = PageReads(reads).decode([], [[0, 1]])
     assert (buffers[0].tobytes(), count) == (bytes(range(6)), 6)
     [_, (num_rows, validity, nulls, offsets)] = layers
     assert (num_rows, validity, nulls) == (4, None, 0)
     assert offsets is not None
     assert offsets.tolist() == [0, 2, 3, 4, 6]
+    inner: list[Any] = [(*read, 1) for *read, _ in reads]
+    [(buffers, count, layers)] = PageReads(inner).decode(NO_BYTES, NO_STARTS, [[0, 1]])
+    assert (buffers[0].tobytes(), count) == (bytes(range(6)), 6)
+    assert layers == [(6, None, 0, None), (4, None, 0, None)]
 
 
 @given(st.data(), pages)
@@ -193,7 +197,7 @@ def test_the_table_of_chunks_with_lists(levels: list[list[int]]) -> None:
         needed = reference.chunks_of_rows(expected, [row])
         places = [(0, len(words)), (0, 8 * len(levels)), (0, len(stored))]
         bounds = RowRanges.one(row, row + 1).bounds
-        read = (LISTS, places, len(levels), num_rows, table, bounds, None, None)
+        read = (LISTS, places, len(levels), num_rows, table, bounds, None, None, None)
         [start], [size] = PageReads([read]).ranges()
         assert (start // 8, (start + size) // 8 - 1) == (needed[0], needed[-1])
 
@@ -216,8 +220,8 @@ def test_only_kept_rows_of_the_selected_ones_come_back(
     wanted = data.draw(st.lists(st.booleans(), min_size=len(picked), max_size=len(picked)))
     bits = np.packbits([True] * first + wanted, bitorder="little")
     for is_held in (False, True):
-        *read, _, memory = page.held(rows) if is_held else page.read(rows)
-        planned = PageReads([(*read, (bits, first), memory)])
+        *read, _, memory, _ = page.held(rows) if is_held else page.read(rows)
+        planned = PageReads([(*read, (bits, first), memory, None)])
         starts, sizes = planned.ranges()
         parts = [page.file[s : s + n] for s, n in zip(starts, sizes, strict=True)]
         places = np.cumsum([0, *sizes])[:-1].astype(np.int64)
@@ -227,9 +231,9 @@ def test_only_kept_rows_of_the_selected_ones_come_back(
 
 
 def test_the_bitmap_of_kept_rows_covers_them() -> None:
-    *read, _, memory = Page(9, 2).held()
+    *read, _, memory, _ = Page(9, 2).held()
     with pytest.raises(CorruptFileError, match="bitmap of kept rows"):
-        PageReads([(*read, (np.zeros(1, np.uint8), 0), memory)])
+        PageReads([(*read, (np.zeros(1, np.uint8), 0), memory, None)])
 
 
 @pytest.mark.parametrize("width", [0, 3, 32])
@@ -240,7 +244,7 @@ def test_a_bit_packed_chunk_has_its_length_if_its_width_answers(width: int) -> N
         packed = bytes(128 * width)[: max(0, 128 * width - missing)]
         chunk = chunk_of([width.to_bytes(4, "little") + packed])
         file = as_bytes(word_of(chunk) + chunk)
-        read = (layout, [(0, 2), (2, len(chunk))], 1000, 1000, None, None, None, file)
+        read = (layout, [(0, 2), (2, len(chunk))], 1000, 1000, None, None, None, file, None)
         if len(packed) == 128 * width:
             [bits] = PageReads([read]).mask([], every)
             assert np.unpackbits(bits, bitorder="little").sum() == 1000
@@ -257,9 +261,9 @@ def test_rows_beyond_the_page_are_refused() -> None:
 
 
 def test_some_rows_need_a_table_of_chunks() -> None:
-    *read, _, bounds, kept, data = Page(5, 2).read(RowRanges.one(3, 4))
+    *read, _, bounds, kept, data, _ = Page(5, 2).read(RowRanges.one(3, 4))
     with pytest.raises(ValueError, match="table of the chunks"):
-        PageReads([(*read, None, bounds, kept, data)])
+        PageReads([(*read, None, bounds, kept, data, None)])
 
 
 def test_a_damaged_page_among_others_of_its_layout() -> None:
@@ -273,7 +277,7 @@ def test_a_damaged_page_among_others_of_its_layout() -> None:
 @pytest.mark.parametrize("place", [(0, 99), (9, 1), (2**62, 2**62), (8, 1)])
 def test_pages_in_memory_lie_within_their_bytes(place: tuple[int, int]) -> None:
     for places in ([place, (0, 8)], [(0, 2), place]):
-        planned = PageReads([(PLAIN, places, 1, 1, None, None, None, as_bytes(bytes(8)))])
+        planned = PageReads([(PLAIN, places, 1, 1, None, None, None, as_bytes(bytes(8)), None)])
         with pytest.raises(CorruptFileError):
             planned.decode([])
 
@@ -292,7 +296,7 @@ def test_places_beyond_the_bytes_are_refused(start: int, rows: RowRanges | None)
 
 def test_missing_buffers_are_named() -> None:
     with pytest.raises(CorruptFileError, match="expected at least 2, found 1"):
-        PageReads([(PLAIN, [(0, 2)], 1, 1, None, None, None, None)])
+        PageReads([(PLAIN, [(0, 2)], 1, 1, None, None, None, None, None)])
 
 
 @pytest.mark.parametrize("group", [[], [1]])

@@ -29,8 +29,8 @@ def chunk_buffer(values: Strings, width: int) -> bytes:
     return data + b"\x48" * (-len(data) % width)
 
 
-def offsets_of(values: Strings, kind: Any = np.int32) -> Any:
-    return np.cumsum([0, *map(len, values)]).astype(kind)
+def offsets_of(values: Strings, kind: Any = np.int32, first: int = 0) -> Any:
+    return np.cumsum([first, *map(len, values)]).astype(kind)
 
 
 def back(buffers: list[bytes], kind: Any) -> Strings:
@@ -270,7 +270,48 @@ def test_strings_of_a_dictionary(values: Strings, data: st.DataObject, width: in
         as_bytes(b"".join(values)),
     )
     found = back([buffer.tobytes() for buffer in made], np.int32)
-    assert found == [values[i] if ok else b"" for i, ok in zip(indices, valid, strict=True)]
+    expected = [values[i] if ok else b"" for i, ok in zip(indices, valid, strict=True)]
+    assert found == expected
+    views = kernels.look_up_views(
+        as_bytes(np.array(stored, f"<u{width}").tobytes()),
+        width,
+        bitmap,
+        offsets_of(values),
+        as_bytes(b"".join(values)),
+    )
+    assert viewed(views, b"".join(values)) == expected
+
+
+def viewed(views: Any, data: bytes) -> Strings:
+    """Strings of Arrow's views, which Arrow checks."""
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.binary_view(), len(views) // 16, buffers)
+    array.validate(full=True)
+    found: Strings = array.to_pylist()
+    return found
+
+
+@given(strings, st.sampled_from([np.int32, np.int64]), st.integers(0, 3))
+def test_views_of_strings(values: Strings, kind: Any, first: int) -> None:
+    data = bytes(first) + b"".join(values)
+    made = kernels.views_of_strings(offsets_of(values, kind, first), as_bytes(data))
+    assert viewed(made, data) == values
+
+
+def test_few_views_of_a_large_dictionary() -> None:
+    values = [b"x" * (i % 30) for i in range(1000)]
+    indices = as_bytes(np.array([999, 0, 29], "<u2").tobytes())
+    data = b"".join(values)
+    views = kernels.look_up_views(indices, 2, None, offsets_of(values), as_bytes(data))
+    assert viewed(views, data) == [values[999], values[0], values[29]]
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [0, 1, 2, 4], [-1, 1, 2, 3], [4, 4, 4, 4]])
+def test_views_are_checked(offsets: list[int]) -> None:
+    for kind in (np.int32, np.int64):
+        given_offsets: Any = np.array(offsets, kind)
+        with pytest.raises(CorruptFileError):
+            kernels.views_of_strings(given_offsets, as_bytes(b"abc"))
 
 
 @pytest.mark.parametrize(
@@ -282,6 +323,8 @@ def test_dictionaries_are_checked(index: int, offsets: list[int]) -> None:
     indices = as_bytes(np.array([index], "<u8").tobytes())
     with pytest.raises(CorruptFileError):
         kernels.look_up_strings(indices, 8, None, np.array(offsets, np.int32), as_bytes(b"abc"))
+    with pytest.raises(CorruptFileError):
+        kernels.look_up_views(indices, 8, None, np.array(offsets, np.int32), as_bytes(b"abc"))
 
 
 def test_a_dictionary_column_may_have_no_value() -> None:

@@ -78,7 +78,7 @@ def read_known(
     wanted, dictionaries = [], []
     for (page, bounds), lookup in zip(pages, lookups, strict=True):
         assert lookup is not None  # pages that are read as a whole are not known
-        wanted.append((*page.place, lookup.chunks, bounds, None, None))
+        wanted.append((*page.place, lookup.chunks, bounds, None, None, None))
         dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)
     requests = _requests(reads, [page.source for page, _ in pages])

@@ -374,7 +374,7 @@ def _reads(pages: Sequence[PageRead], lookups: Sequence[_Lookup | None]) -> kern
         table = None if lookup is None else lookup.chunks
         bounds = None if page.is_whole else page.rows.bounds
         place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
-        wanted.append((*place, table, bounds, page.kept, page.memory))
+        wanted.append((*place, table, bounds, page.kept, page.memory, page.num_layers))
     return _located(
         pages, lambda: kernels.PageReads(wanted), lambda i: kernels.PageReads([wanted[i]])
     )

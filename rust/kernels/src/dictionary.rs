@@ -4,6 +4,7 @@ use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 use crate::offsets::OffsetsIn;
 use crate::values::{Offsets, Values};
+use crate::views::{View, view_at};
 
 /// Strings of up to this many bytes are copied as whole words, if the dictionary has no longer one.
 const SHORT: usize = 16;
@@ -33,19 +34,32 @@ pub fn strings(
             _ => Err(unknown_width(width)),
         };
     }
-    let are_short = longest(offsets)? <= SHORT;
-    let look_up = match (width, are_short) {
-        (1, true) => Rows::look_up::<1, SHORT>,
-        (1, false) => Rows::look_up::<1, MEDIUM>,
-        (2, true) => Rows::look_up::<2, SHORT>,
-        (2, false) => Rows::look_up::<2, MEDIUM>,
-        (4, true) => Rows::look_up::<4, SHORT>,
-        (4, false) => Rows::look_up::<4, MEDIUM>,
-        (8, true) => Rows::look_up::<8, SHORT>,
-        (8, false) => Rows::look_up::<8, MEDIUM>,
-        _ => return Err(unknown_width(width)),
-    };
-    look_up(&rows, offsets, data)
+    let longest = longest(offsets)?;
+    match width {
+        1 => rows.look_up::<1>(offsets, data, longest),
+        2 => rows.look_up::<2>(offsets, data, longest),
+        4 => rows.look_up::<4>(offsets, data, longest),
+        8 => rows.look_up::<8>(offsets, data, longest),
+        _ => Err(unknown_width(width)),
+    }
+}
+
+/// Looks up one string per index, as `strings`; returns views of the strings in `data`.
+pub fn views(
+    indices: &[u8],
+    width: usize,
+    validity: Option<&[u8]>,
+    offsets: OffsetsIn<'_>,
+    data: &[u8],
+) -> Result<Vec<u8>> {
+    let rows = Rows { indices, validity };
+    match width {
+        1 => rows.views::<1>(offsets, data),
+        2 => rows.views::<2>(offsets, data),
+        4 => rows.views::<4>(offsets, data),
+        8 => rows.views::<8>(offsets, data),
+        _ => Err(unknown_width(width)),
+    }
 }
 
 fn unknown_width(width: usize) -> Corrupt {
@@ -63,7 +77,7 @@ fn longest(offsets: OffsetsIn<'_>) -> Result<usize> {
 struct Entry<const S: usize> {
     block: [u8; S],
     start: usize,
-    length: usize,
+    length: u32,
 }
 
 impl<const S: usize> Entry<S> {
@@ -85,9 +99,10 @@ fn entries<const S: usize>(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<En
             end,
             format_args!("{start} to {}", data.len()),
         )?;
+        let length = u32::try_from(end - start);
         let mut entry = Entry {
             start,
-            length: end - start,
+            length: length.map_err(|_| no_room(end - start))?,
             ..Entry::EMPTY
         };
         let string = part(data, start, end - start, "dictionary string")?;
@@ -109,25 +124,66 @@ const BLOCK: usize = 1024;
 
 impl Rows<'_> {
     /// Looks up all rows; nothing but the result has the size of the rows.
-    fn look_up<const N: usize, const S: usize>(
+    fn look_up<const N: usize>(
         &self,
         offsets: OffsetsIn<'_>,
         data: &[u8],
+        longest: usize,
+    ) -> Result<Values> {
+        if longest <= SHORT {
+            self.look_up_short::<N, SHORT>(offsets, data, longest)
+        } else if longest <= MEDIUM {
+            self.look_up_short::<N, MEDIUM>(offsets, data, longest)
+        } else {
+            self.look_up_long::<N>(offsets, data)
+        }
+    }
+
+    /// Looks up rows in a dictionary of strings of at most S bytes.
+    ///
+    /// A block is filled in the cache of the processor, where each string overwrites what its
+    /// predecessor has too many, and is then copied to the result.
+    fn look_up_short<const N: usize, const S: usize>(
+        &self,
+        offsets: OffsetsIn<'_>,
+        data: &[u8],
+        longest: usize,
     ) -> Result<Values> {
         let entries = entries::<S>(offsets, data)?;
+        let num_rows = self.indices.len() / N;
+        // Memory is committed when it is written to, so an overestimate costs nothing.
+        let most = num_rows.saturating_mul(longest);
+        let mut strings = Vec::new();
+        strings.try_reserve_exact(most).map_err(|_| no_room(most))?;
+        let mut ends = Offsets::with_capacity(8 * offsets.width(), num_rows)?;
+        let (mut block, mut of_block) = (vec![0; (BLOCK + 1) * S], [0; BLOCK]);
+        self.each_block::<N>(entries.len(), |places| {
+            let filled = fill(&entries, places, &mut block, &mut of_block).ok_or_else(missing)?;
+            let ends_here = part(&of_block, 0, places.len(), "dictionary strings")?;
+            ends.extend_after(strings.len(), ends_here, filled)?;
+            strings.extend_from_slice(part(&block, 0, filled, "dictionary strings")?);
+            Ok(())
+        })?;
+        Ok(Values::Variable {
+            offsets: ends,
+            data: strings,
+        })
+    }
+
+    /// Looks up rows in a dictionary with strings of any length.
+    fn look_up_long<const N: usize>(&self, offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Values> {
+        let entries = entries::<MEDIUM>(offsets, data)?;
         let mut total = 0usize;
         self.each_block::<N>(entries.len(), |places| {
             let lengths = places.iter().map(|&place| at(&entries, place));
-            let lengths = lengths.map(|entry| entry.map_or(0, |entry| entry.length)); // all exist
+            let lengths = lengths.map(|entry| entry.map_or(0, |entry| entry.length as usize)); // all exist
             total = total.saturating_add(lengths.sum());
             Ok(())
         })?;
-        let mut strings = Filled::<S>::new(total)?;
+        let mut strings = Filled::<MEDIUM>::new(total)?;
         let mut ends = Offsets::with_capacity(8 * offsets.width(), self.indices.len() / N)?;
-        let are_short = entries.iter().all(|entry| entry.length <= S);
         self.each_block::<N>(entries.len(), |places| {
             let of_block = places.iter().map(|&place| match at(&entries, place) {
-                Some(entry) if are_short => strings.push_short(entry),
                 Some(entry) => strings.push(entry, data),
                 None => strings.refuse(),
             });
@@ -137,6 +193,33 @@ impl Rows<'_> {
             offsets: ends,
             data: strings.finish(total)?,
         })
+    }
+
+    /// Looks up the view of each row.
+    fn views<const N: usize>(&self, offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<u8>> {
+        let num_rows = self.indices.len() / N;
+        let mut views = Vec::with_capacity(num_rows);
+        if num_rows < offsets.count() / FEW {
+            self.each_block::<N>(offsets.count() + 1, |places| {
+                for &place in places {
+                    views.push(match (place as usize).checked_sub(1) {
+                        Some(index) => view_at(offsets, index, data)?,
+                        None => View::default(),
+                    });
+                }
+                Ok(())
+            })?;
+        } else {
+            let strings = (0..offsets.count()).map(|index| view_at(offsets, index, data));
+            let entries = std::iter::once(Ok(View::default())).chain(strings);
+            let entries = entries.collect::<Result<Vec<_>>>()?;
+            self.each_block::<N>(entries.len(), |places| {
+                let known = places.iter().map(|&place| entries.get(place as usize));
+                views.extend(known.map(|view| view.copied().unwrap_or_default())); // all exist
+                Ok(())
+            })?;
+        }
+        Ok(views.into_flattened())
     }
 
     /// Looks up rows that are fewer than the strings of the dictionary.
@@ -210,6 +293,24 @@ fn at<const S: usize>(entries: &[Entry<S>], place: u32) -> Option<&Entry<S>> {
     entries.get(place as usize)
 }
 
+/// Writes short strings one after the other, each over what its predecessor has too many, and
+/// where each of them ends; returns where the last one does, or None without room for them.
+fn fill<const S: usize>(
+    entries: &[Entry<S>],
+    places: &[u32],
+    block: &mut [u8],
+    ends: &mut [u32],
+) -> Option<usize> {
+    let mut filled = 0u32;
+    for (end, &place) in ends.iter_mut().zip(places) {
+        let entry = at(entries, place)?;
+        *block.get_mut(filled as usize..)?.first_chunk_mut()? = entry.block;
+        filled = filled.saturating_add(entry.length);
+        *end = filled;
+    }
+    Some(filled as usize)
+}
+
 /// Adjacent strings, of which those of up to S bytes are copied as whole words.
 struct Filled<const S: usize> {
     bytes: Vec<u8>,
@@ -246,18 +347,19 @@ impl<const S: usize> Filled<S> {
             Some(slot) => *slot = entry.block,
             None => return self.refuse(),
         }
-        self.filled += entry.length;
+        self.filled += entry.length as usize;
         self.filled
     }
 
     /// Appends a string; returns where it ends.
     #[inline]
     fn push(&mut self, entry: &Entry<S>, data: &[u8]) -> usize {
-        if entry.length <= S {
+        let length = entry.length as usize;
+        if length <= S {
             return self.push_short(entry);
         }
-        let end = self.filled + entry.length;
-        let from = data.get(entry.start..entry.start + entry.length);
+        let end = self.filled + length;
+        let from = data.get(entry.start..entry.start + length);
         match self.bytes.get_mut(self.filled..end).zip(from) {
             Some((slot, from)) => slot.copy_from_slice(from),
             None => return self.refuse(),

@@ -43,7 +43,7 @@ impl SymbolTable {
         };
         let coded = flags & 1 == 1;
         let mut symbols = Box::new([[0; 8]; 256]);
-        let mut lengths = Box::new([0; 256]);
+        let mut lengths = Box::new([UNKNOWN; 256]);
         if coded {
             ensure(
                 part(table, 4, 4, "fsst magic")? == MAGIC,
@@ -147,18 +147,19 @@ impl SymbolTable {
             codes.len(),
             format_args!("below {most}"),
         )?;
-        let (mut filled, mut index, mut unknown, mut fits) = (0u32, 0, false, true);
+        let (mut filled, mut index, mut fits) = (0u32, 0, true);
         while index < codes.len() {
             let rest = rest(codes, index, "fsst codes")?;
             let window = window_at(out, filled as usize)?;
             match rest.first_chunk::<GROUP>() {
-                Some(group) if !group.contains(&ESCAPE) => {
+                Some(group) if !has_escape(*group) => {
                     let (mut at, mut places) = (0, [0; GROUP]);
                     for (&code, place) in group.iter().zip(&mut places) {
                         *place = filled + at;
-                        let length = self.put(code, window, at as usize);
-                        unknown |= length == 0;
-                        at += length;
+                        at += self.put(code, window, at);
+                    }
+                    if at > MOST {
+                        return Err(unknown());
                     }
                     fits &= mark(index, &places);
                     filled += at;
@@ -166,7 +167,6 @@ impl SymbolTable {
                 }
                 _ => {
                     let (codes, length) = self.step(codes, index, window)?;
-                    unknown |= length == 0;
                     let places = [filled, NOWHERE];
                     fits &= mark(index, part(&places, 0, codes, "fsst codes")?);
                     filled += length;
@@ -175,12 +175,6 @@ impl SymbolTable {
             }
         }
         ensure(fits, "fsst marks", "too few", "one per code")?;
-        ensure(
-            !unknown,
-            "fsst code",
-            "one that the table does not have",
-            "a symbol",
-        )?;
         Ok(filled as usize)
     }
 
@@ -192,29 +186,53 @@ impl SymbolTable {
                 Ok((2, 1))
             }
             [ESCAPE] => Err(Corrupt("fsst: escape at the end".into())),
-            [code, ..] => Ok((1, self.put(code, window, 0))),
+            [code, ..] => match self.put(code, window, 0) {
+                length if length > MOST => Err(unknown()),
+                length => Ok((1, length)),
+            },
             [] => Err(out_of_range("fsst codes")),
         }
     }
 
-    /// Writes one symbol; returns its length (0 for a code without one).
+    /// Writes one symbol of a group; returns its length, more than `MOST` for a code without one.
+    ///
+    /// The symbols before it have less than `MOST` bytes. The mask, which says so, leaves no
+    /// bounds to check.
     #[inline]
     #[allow(clippy::indexing_slicing)] // every u8 is an index of both tables
-    fn put(&self, code: u8, window: &mut [u8; WINDOW], at: usize) -> u32 {
-        let code = usize::from(code);
+    fn put(&self, code: u8, window: &mut [u8; WINDOW], at: u32) -> u32 {
+        let (code, at) = (usize::from(code), (at & (MOST - 1)) as usize);
         let free = window.get_mut(at..).and_then(|free| free.first_chunk_mut());
-        let Some(slot) = free else {
-            return 0;
-        };
-        *slot = self.symbols[code];
+        if let Some(slot) = free {
+            *slot = self.symbols[code];
+        }
         u32::from(self.lengths[code])
     }
+}
+
+/// Whether one of the codes is an escape.
+#[inline]
+fn has_escape(group: [u8; GROUP]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    let inverted = !u64::from_le_bytes(group); // in which an escape is a zero
+    inverted.wrapping_sub(ONES) & !inverted & (ONES << 7) != 0
+}
+
+#[cold]
+fn unknown() -> Corrupt {
+    Corrupt("fsst code: one that the table does not have".into())
 }
 
 /// The mark of a byte that does not begin a code.
 pub const NOWHERE: u32 = u32::MAX;
 
 const GROUP: usize = 8;
+
+/// The most bytes of a group of symbols.
+const MOST: u32 = 64;
+
+/// The length of a code without a symbol.
+const UNKNOWN: u8 = 255;
 
 /// Bytes that a group of symbols can touch, and some more.
 const WINDOW: usize = 80;
@@ -407,6 +425,15 @@ mod tests {
         let table = SymbolTable::parse(&made.table).unwrap();
         assert!(table.decompress(&[255], &mut Vec::new()).is_err());
         assert!(table.decompress(&[254], &mut Vec::new()).is_err());
+        for place in 0..12 {
+            let mut codes = vec![0; 12];
+            let length = table.symbol(0).len();
+            let mut back = Vec::new();
+            table.decompress(&codes, &mut back).unwrap();
+            assert_eq!(back.len(), 12 * length);
+            codes[place] = 254;
+            assert!(table.decompress(&codes, &mut Vec::new()).is_err());
+        }
         assert!(SymbolTable::parse(&made.table[1..]).is_err());
     }
 

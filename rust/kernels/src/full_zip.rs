@@ -107,7 +107,7 @@ impl<'a> Output<'a> {
         Ok(Self {
             page,
             values: Values::new(plan, 0, stored)?,
-            levels: Unraveler::new(&page.layers),
+            levels: Unraveler::new(&page.layers, usize::MAX),
             rep: Vec::with_capacity(PIECE),
             def: Vec::with_capacity(PIECE),
             num_values: 0,

@@ -54,5 +54,6 @@ pub mod trigrams;
 pub mod unravel;
 pub mod values;
 pub mod vector;
+pub mod views;
 pub mod word_table;
 pub mod zone_bounds;

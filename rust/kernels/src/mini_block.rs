@@ -55,8 +55,9 @@ struct Scratch {
     values: Vec<Range<usize>>,
 }
 
-/// Decodes rows of pages that have the same layout, one page after the other.
-pub fn decode(page: &Page, pages: &[Rows<'_>]) -> Result<Decoded> {
+/// Decodes rows of pages that have the same layout, one page after the other, and the levels of
+/// so many of the inner-most layers (see `Unraveler::new`).
+pub fn decode(page: &Page, pages: &[Rows<'_>], num_layers: usize) -> Result<Decoded> {
     let (mut expected, mut stored) = (0, 0);
     for rows in pages {
         let bytes: usize = rows.chunks.iter().map(|chunk| chunk.size).sum();
@@ -70,7 +71,7 @@ pub fn decode(page: &Page, pages: &[Rows<'_>]) -> Result<Decoded> {
             expected += in_chunks.min(bytes);
         }
     }
-    let mut decoder = Decoder::new(page, expected, stored)?;
+    let mut decoder = Decoder::new(page, expected, stored, num_layers)?;
     for rows in pages {
         decoder.take(rows)?;
     }
@@ -92,11 +93,11 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Reserves memory for some values, given their stored size in bytes.
-    fn new(page: &'a Page, num_values: usize, stored: usize) -> Result<Self> {
+    fn new(page: &'a Page, num_values: usize, stored: usize, num_layers: usize) -> Result<Self> {
         Ok(Self {
             page,
             values: Values::new(&page.values, num_values, stored)?,
-            levels: Unraveler::new(&page.layers),
+            levels: Unraveler::new(&page.layers, num_layers),
             scratch: Scratch::default(),
             num_values: 0,
         })

@@ -128,21 +128,24 @@ fn expand(
 /// The most entries of any `values` adjacent values, including the entries before each that own no
 /// value; entries after the last value are counted with it.
 pub fn most_entries(def: &[u16], max_visible: u16, values: usize) -> usize {
-    let mut ends = vec![0; def.len() + 2];
-    let mut count = 0;
+    // Where the last values end, by their number; the entries before the first one end at 0.
+    let mut ends = vec![0; (values + 2).next_power_of_two()];
+    let mask = ends.len() - 1;
+    let end_of = |ends: &[usize], number: usize| ends.get(number & mask).copied().unwrap_or(0);
+    let (mut count, mut most) = (0, 0);
     for (index, &def) in def.iter().enumerate() {
-        if let Some(end) = ends.get_mut(count + 1) {
-            *end = index + 1;
+        if let Some(end) = ends.get_mut((count + 1) & mask) {
+            *end = index + 1; // taken back by the next entry unless this one owns a value
+        }
+        if let Some(before) = (count + 1).checked_sub(values) {
+            most = most.max(index + 1 - end_of(&ends, before));
         }
         count += usize::from(def <= max_visible);
     }
-    ends.truncate(count + 1);
-    if let Some(last) = ends.last_mut() {
-        *last = def.len();
+    match count.checked_sub(values) {
+        Some(before) => most.max(def.len() - end_of(&ends, before)),
+        None => def.len(),
     }
-    let behind = ends.iter().skip(values);
-    let spans = behind.zip(&ends).map(|(end, start)| end - start);
-    spans.max().unwrap_or(def.len())
 }
 
 #[cfg(test)]

@@ -19,7 +19,10 @@ pub struct Unraveled {
 #[derive(Debug)]
 struct State {
     layer: Layer,
+    /// The repetition and definition levels of the items of a list whose offsets are wanted.
     child: Option<(u16, u16)>,
+    /// Whether the layer is neither wanted nor needed to count rows.
+    is_skipped: bool,
     len: usize,
     validity: BitmapBuilder,
     offsets: Vec<i32>,
@@ -36,13 +39,21 @@ pub struct Unraveler {
 }
 
 impl Unraveler {
-    pub fn new(layers: &Layers) -> Self {
+    /// Takes the levels of some layers. Only the inner-most ones are `wanted`; others get no
+    /// bitmap and no offsets, and only the outer-most one is sure to get its length.
+    pub fn new(layers: &Layers, wanted: usize) -> Self {
         let mut child = None;
         let mut states = Vec::with_capacity(layers.layers.len());
-        for &layer in &layers.layers {
+        for (index, &layer) in layers.layers.iter().enumerate() {
+            let is_wanted = index < wanted;
             states.push(State {
-                layer,
-                child: child.filter(|_| layer.list),
+                layer: Layer {
+                    null: layer.null.filter(|_| is_wanted),
+                    list: layer.list && is_wanted,
+                    ..layer
+                },
+                child: child.filter(|_| layer.list && is_wanted),
+                is_skipped: !is_wanted && index + 1 < layers.layers.len(),
                 len: 0,
                 validity: BitmapBuilder::default(),
                 offsets: Vec::new(),
@@ -82,7 +93,7 @@ impl Unraveler {
         } else {
             def
         };
-        for state in &mut self.states {
+        for state in self.states.iter_mut().filter(|state| !state.is_skipped) {
             match (self.has_rep, def.is_empty()) {
                 (false, true) => state.push_valid(count),
                 (false, false) => state.push_items(def),
@@ -160,6 +171,10 @@ impl State {
             return;
         };
         let items = mask64(rep, |rep| rep >= child_rep) & mask64(def, |def| def <= child_def);
+        if slots | items == u64::MAX {
+            self.push_offsets(slots, items);
+            return;
+        }
         if slots.count_ones() <= FEW_SLOTS {
             self.push_few_offsets(slots, items);
             return;
@@ -173,6 +188,22 @@ impl State {
             children += i32::from(items >> entry & 1 == 1);
         }
         self.children = children;
+        self.offsets.extend(found.iter().take(count));
+    }
+
+    /// The offsets of lists if each entry without an item is a list of its own, null or empty:
+    /// they lie at their entries, less the entries before that have no item.
+    fn push_offsets(&mut self, slots: u64, items: u64) {
+        let (mut left, mut without) = (slots, 0);
+        let mut found = [0i32; 64];
+        let count = slots.count_ones() as usize;
+        for offset in found.iter_mut().take(count) {
+            let entry = left.trailing_zeros();
+            *offset = self.children + entry.cast_signed() - without;
+            without += i32::from(items.wrapping_shr(entry) & 1 == 0);
+            left &= left.wrapping_sub(1);
+        }
+        self.children += items.count_ones().cast_signed();
         self.offsets.extend(found.iter().take(count));
     }
 
@@ -216,8 +247,11 @@ impl State {
     fn push_validity(&mut self, valid: u64, slots: u64) {
         let count = slots.count_ones() as usize;
         if count > 0 {
-            self.validity
-                .push_word(compress64(valid & slots, slots), count);
+            let bits = match valid & slots {
+                all if all == slots => u64::MAX >> (64 - count),
+                some => compress64(some, slots),
+            };
+            self.validity.push_word(bits, count);
         }
     }
 
@@ -257,7 +291,11 @@ mod tests {
     use super::*;
 
     fn unravel(codes: &[u8], rep: &[u16], def: &[u16]) -> Vec<Unraveled> {
-        let mut unraveler = Unraveler::new(&Layers::new(codes).unwrap());
+        unravel_inner(codes, rep, def, usize::MAX)
+    }
+
+    fn unravel_inner(codes: &[u8], rep: &[u16], def: &[u16], wanted: usize) -> Vec<Unraveled> {
+        let mut unraveler = Unraveler::new(&Layers::new(codes).unwrap(), wanted);
         let (rep_a, rep_b) = rep.split_at(rep.len() / 2);
         let (def_a, def_b) =
             def.split_at(rep.len().max(def.len()) / 2 * usize::from(!def.is_empty()));
@@ -304,6 +342,60 @@ mod tests {
         assert_eq!(item.validity.as_deref(), Some(&[0b1_1101][..]));
         assert_eq!((list.len, list.null_count), (4, 1));
         assert_eq!(list.offsets.as_deref(), Some(&[0, 4, 4, 4, 5][..]));
+    }
+
+    #[test]
+    fn only_inner_layers() {
+        let rep = [2, 0, 1, 1, 1, 2, 2, 2, 0];
+        let def = [0, 0, 4, 2, 3, 6, 5, 1, 0];
+        let all = unravel(&[3, 6, 3, 6], &rep, &def);
+        for wanted in 0..4 {
+            let made = unravel_inner(&[3, 6, 3, 6], &rep, &def, wanted);
+            for (index, (layer, same)) in made.iter().zip(&all).enumerate() {
+                if index < wanted {
+                    assert_eq!(layer.len, same.len);
+                    assert_eq!(layer.validity, same.validity);
+                    assert_eq!(layer.offsets, same.offsets);
+                } else {
+                    assert_eq!(layer.len, if index == 3 { 4 } else { 0 });
+                    assert_eq!((&layer.validity, &layer.offsets), (&None, &None));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_empty_and_null_lists_of_whole_blocks() {
+        // Null lists, empty ones and some of up to 12 items; of structs, of which some are null.
+        for shift in 0..4 {
+            let (mut rep, mut def) = (Vec::new(), Vec::new());
+            let (mut ends, mut valid) = (vec![0i32], Vec::new());
+            for row in 0..300u16 {
+                let length = match (row + shift) % 4 {
+                    0 => row % 13,
+                    1 => row % 2,
+                    2 => 0,
+                    _ => row % 4,
+                };
+                let is_null = length == 0 && row % 3 == 0;
+                for item in 0..length.max(1) {
+                    rep.push(u16::from(item == 0));
+                    let missing = if is_null { 3 } else { 4 };
+                    def.push(if length == 0 { missing } else { row % 3 });
+                }
+                ends.push(ends.last().unwrap() + i32::from(length));
+                valid.push(!is_null);
+            }
+            let made = unravel(&[3, 3, 6], &rep, &def);
+            let [values, structs, lists] = made.as_slice() else {
+                panic!()
+            };
+            assert_eq!(lists.offsets.as_deref(), Some(ends.as_slice()));
+            assert_eq!((values.len, structs.len), (structs.len, values.len));
+            let bits = lists.validity.as_deref().unwrap();
+            let found = (0..300).map(|row| crate::bitmap::bit(bits, row));
+            assert_eq!(found.collect::<Vec<_>>(), valid);
+        }
     }
 
     #[test]

@@ -125,6 +125,22 @@ impl Offsets {
         Ok(())
     }
 
+    /// Appends ends of adjacent strings, of which the first one begins at `base` and the last one
+    /// ends `most` bytes later.
+    pub fn extend_after(&mut self, base: usize, ends: &[u32], most: usize) -> Result<()> {
+        let Self::Small(offsets) = self else {
+            let ends = ends.iter().map(|&end| base + end as usize);
+            return self.extend(ends, base.saturating_add(most));
+        };
+        let last = base.checked_add(most).map(i32::try_from);
+        let expected = "less than 2^31";
+        let fits = matches!(last, Some(Ok(_)));
+        ensure(fits, "bytes of strings with 32-bit offsets", base, expected)?;
+        let base = u32::try_from(base).unwrap_or_default(); // it is less than the last one
+        offsets.extend(ends.iter().map(|&end| base.wrapping_add(end).cast_signed()));
+        Ok(())
+    }
+
     fn reserve(&mut self, count: usize) {
         match self {
             Self::Small(offsets) => offsets.reserve(count),

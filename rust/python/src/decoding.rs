@@ -7,7 +7,7 @@ use pilum_kernels::error::Corrupt;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mini_block::Decoded;
 use pilum_kernels::unravel::Unraveler;
-use pilum_kernels::{block, compression, dictionary, full_zip};
+use pilum_kernels::{block, compression, dictionary, full_zip, views};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -120,6 +120,36 @@ pub fn look_up_strings<'py>(
     values_out(py, made.map_err(|error| corrupt(py, &error))?)
 }
 
+/// Looks up strings in a dictionary; returns views of them.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn look_up_views<'py>(
+    py: Python<'py>,
+    indices: PyReadonlyArray1<'py, u8>,
+    width: usize,
+    validity: Option<PyReadonlyArray1<'py, u8>>,
+    offsets: OffsetsArg<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (indices, offsets, data) = (slice(&indices)?, offsets.view()?, slice(&data)?);
+    let validity = validity.as_ref().map(slice).transpose()?;
+    let made = py.detach(|| dictionary::views(indices, width, validity, offsets, data));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// Views of adjacent strings.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn views_of_strings<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let made = py.detach(|| views::of_strings(offsets, data));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
 /// Turns levels without values into layers.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
@@ -133,7 +163,7 @@ pub fn unravel<'py>(
     let layers = Layers::new(layers).map_err(|error| corrupt(py, &error))?;
     let (rep, def) = (slice(&rep)?, slice(&def_)?);
     let made = py.detach(|| {
-        let mut unraveler = Unraveler::new(&layers);
+        let mut unraveler = Unraveler::new(&layers, usize::MAX);
         unraveler.push(rep, def, count).map(|()| unraveler.finish())
     });
     layers_out(py, made.map_err(|error| corrupt(py, &error))?)

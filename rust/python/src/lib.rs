@@ -41,7 +41,10 @@ mod _kernels {
     #[pymodule_export]
     use crate::conditions::{Condition, places_of_bits};
     #[pymodule_export]
-    use crate::decoding::{FullZip, decode_block, decompress, look_up_strings, unravel};
+    use crate::decoding::{
+        FullZip, decode_block, decompress, look_up_strings, look_up_views, unravel,
+        views_of_strings,
+    };
     #[pymodule_export]
     use crate::encoding::{
         FullZipWriter, compress, compress_fsst, compress_zstd, count_runs, distinct_strings,

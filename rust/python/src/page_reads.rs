@@ -118,7 +118,8 @@ type Place = (usize, usize);
 
 /// Layout, place of each buffer, items and rows of a page; then its chunk table, to read only some
 /// chunks; the selected rows, unless all are; those of them to return, unless all are, as a bitmap
-/// and the number of its first bit; and its file, if that is in memory.
+/// and the number of its first bit; its file, if that is in memory; and the number of inner-most
+/// layers to return, unless all are.
 type PageArg<'py> = (
     Py<MiniBlock>,
     Vec<Place>,
@@ -128,6 +129,7 @@ type PageArg<'py> = (
     Option<Pairs<'py>>,
     Option<(Bytes<'py>, usize)>,
     Option<Py<PyArray1<u8>>>,
+    Option<usize>,
 );
 
 /// The buffers of a page that are read as a whole.
@@ -215,6 +217,7 @@ struct Read {
     every: Range<usize>,
     /// None for all rows.
     wanted: Option<Wanted>,
+    num_layers: usize,
     source: Source,
 }
 
@@ -296,7 +299,7 @@ impl PageReads {
         let (mut reads, mut ranges) = (Vec::with_capacity(pages.len()), Vec::new());
         let mut ends = Vec::with_capacity(pages.len());
         let mut last: Option<(*mut _, Wanted)> = None;
-        for (page, buffers, num_items, num_rows, table, bounds, kept, data) in pages {
+        for (page, buffers, num_items, num_rows, table, bounds, kept, data, num_layers) in pages {
             let wanted = match (&bounds, &kept) {
                 (None, None) => None,
                 (_, Some((bitmap, first))) => Some(kept_rows(
@@ -342,6 +345,7 @@ impl PageReads {
                 num_items,
                 every: 0..num_rows,
                 wanted,
+                num_layers: num_layers.unwrap_or(usize::MAX),
                 source,
             });
             ends.push(ranges.len());
@@ -388,10 +392,11 @@ impl PageReads {
                         .ok_or_else(|| out_of_range("pages"))?;
                     pages.push((read, read.rows(*memory, &fetched)?));
                 }
-                let layout = pages.first().map(|(read, _)| &read.page.get().0);
-                let layout = layout.ok_or_else(|| out_of_range("pages of a group"))?;
+                let &(first, _) = pages
+                    .first()
+                    .ok_or_else(|| out_of_range("pages of a group"))?;
                 let rows: Vec<_> = pages.into_iter().map(|(_, rows)| rows).collect();
-                mini_block::decode(layout, &rows)
+                mini_block::decode(&first.page.get().0, &rows, first.num_layers)
             };
             match &groups {
                 Some(groups) => groups.iter().map(|group| decode(group)).collect(),
