@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from bench.predicates import Predicate
 
-__all__ = ["LANCE_VERSIONS", "Peer"]
+__all__ = ["LANCE_VERSIONS", "Peer", "in_form"]
 
 LANCE_VERSIONS = ("2.2", "2.1", "2.0", "0.1")
 """Versions of the Lance file format; the first, that of new tables, is in all comparisons."""
@@ -72,6 +73,10 @@ class Peer(ABC):
     def scan(self, handle: Any) -> pa.Table:
         """Reads all columns and rows."""
 
+    def scan_in_form(self, handle: Any, form: str) -> pa.Table:
+        """Reads all columns and rows, with strings as "views" or "dictionaries"."""
+        return in_form(self.scan(handle), form)
+
     @abstractmethod
     def batches(self, handle: Any) -> Iterator[pa.RecordBatch]:
         """Reads all columns and rows as a stream."""
@@ -106,3 +111,16 @@ class Peer(ABC):
         if path.is_file():
             return path.stat().st_size
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def in_form(table: pa.Table, form: str) -> pa.Table:
+    """Converts strings to views or dictionaries."""
+    columns = [
+        column if not pt.is_string(column.type) else _column_in_form(column, form)
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _column_in_form(column: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
+    return column.cast(pa.string_view()) if form == "views" else pc.dictionary_encode(column)

@@ -63,6 +63,9 @@ class Pilum(Peer):
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_table()
 
+    def scan_in_form(self, handle: Any, form: str) -> pa.Table:
+        return handle.to_table(strings_as=form)
+
     def batches(self, handle: Any) -> Iterator[pa.RecordBatch]:
         yield from handle.to_batches()
 

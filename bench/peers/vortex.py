@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.peers.base import Peer
+from bench.peers.base import Peer, in_form
 from bench.predicates import Predicate, to_vortex
 
 __all__ = ["Vortex"]
@@ -43,6 +43,13 @@ class Vortex(Peer):
 
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_arrow().read_all()
+
+    def scan_in_form(self, handle: Any, form: str) -> pa.Table:
+        table = self.scan(handle)
+        if form == "views":
+            return table
+        fields = [field.with_type(_without_views(field.type)) for field in table.schema]
+        return in_form(table.cast(pa.schema(fields)), form)
 
     def batches(self, handle: Any) -> Iterator[pa.RecordBatch]:
         yield from handle.to_arrow()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.questions.base import Question, Subject
 from bench.questions.cold import ColdScan, ColdTake
 from bench.questions.filter import FILTER_QUESTIONS
+from bench.questions.forms import FORM_QUESTIONS
 from bench.questions.memory import MEMORY_QUESTIONS
 from bench.questions.one_core import ScanOnOneCore
 from bench.questions.opening import Open
@@ -22,6 +23,7 @@ QUESTIONS: dict[str, Question] = {
     for question in (
         Scan(),
         ScanOnOneCore(),
+        *FORM_QUESTIONS,
         Take(1),
         Take(100),
         Take(1000),

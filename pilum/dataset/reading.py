@@ -66,6 +66,9 @@ class Reading(DatasetBase):
             with_row_address: Whether to add the column `_rowaddr`, uint64.
             blob_handling: "all_binary" returns blobs as bytes. By default ("blobs_descriptions" or
                 "all_descriptions") they are structs that describe where the bytes are.
+            strings_as: "views" returns strings and bytes, at any depth, as Arrow views, and
+                "dictionaries" as dictionaries of each page with int32 keys, which takes less where
+                files store dictionaries. None for the types of the table.
             order_by: Names or `ColumnOrdering`s to sort rows by. With a `limit`, this needs memory
                 for about twice as many rows, otherwise for all rows.
             strict_batch_size: Whether every batch except the last has exactly `batch_size` rows.

@@ -8,7 +8,7 @@ checked, but have no effect. With a search (`searches.py`), the best rows are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypedDict
 
@@ -21,6 +21,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import scope_of
 from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.text_forms import TEXT_FORMS, TextForm
 from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.read.ordering import ColumnOrdering
 from pilum.table.read.scan import ScanOptions, scan_schema
@@ -108,6 +109,7 @@ class MoreScanKeywords(TypedDict, total=False):
     with_row_id: bool | None
     with_row_address: bool | None
     blob_handling: BlobHandling | None
+    strings_as: TextForm | None
     order_by: Iterable[ColumnOrdering | str] | str | None
     strict_batch_size: bool | None
     batch_size_bytes: int | None
@@ -155,6 +157,7 @@ class Scan:
         callback: Function that is called with the statistics at the end of each scan.
         indices: The indices that may be used for the filter.
         search: The search whose rows are read; None for none.
+        form: The form in which strings and bytes are returned; None for that of the table.
     """
 
     options: ScanOptions
@@ -166,6 +169,7 @@ class Scan:
     callback: Callable[[ScanStatistics], None] | None = None
     indices: IndexUse = ANY_INDEX
     search: Search | None = None
+    form: TextForm | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, keywords: ScanKeywords) -> Self:
@@ -187,7 +191,7 @@ class Scan:
             meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
             kept = tuple(name for name, wanted in meta.items() if wanted)
             projection = replace(projection, kept=(*projection.kept, *kept))
-        return cls(
+        made = cls(
             options if names is None else replace(options, columns=names),
             projection,
             _ordering(given.get("order_by", ())),
@@ -198,6 +202,20 @@ class Scan:
             use,
             search,
         )
+        form = given.get("strings_as")
+        return made if form is None else made._in_form(snapshot, form)
+
+    def _in_form(self, snapshot: Snapshot, form: TextForm) -> Self:
+        """Return the scan with a form of strings.
+
+        A scan that only reads decodes them in this form. All others read the form of the table, and
+        convert their results.
+        """
+        options = self.options
+        only_reads = self.is_plain and options.filter is None and not options.with_payloads
+        if only_reads and not snapshot.schema.has_marks:
+            options = replace(options, form=form)
+        return replace(self, options=options, form=form)
 
     @property
     def is_plain(self) -> bool:
@@ -213,6 +231,7 @@ class Scan:
     def _returns_what_is_read(self) -> bool:
         return (
             self.projection is None
+            and self.form == self.options.form
             and not (self.order_by or self.is_strict or self.with_deleted)
             and self.batch_bytes is None
             and self.callback is None
@@ -265,9 +284,13 @@ def _require_valid(given: Mapping[str, Any]) -> None:
             "include_deleted_rows needs with_row_id, which distinguishes deleted rows"
         )
     blobs = given.get("blob_handling", _BLOB_HANDLING[0])
-    if blobs not in _BLOB_HANDLING:
-        known = ", ".join(_BLOB_HANDLING)
-        raise InvalidInputError(f"blob_handling: expected one of {known}, found {blobs!r}")
+    _require_choice("blob_handling", blobs, _BLOB_HANDLING)
+    _require_choice("strings_as", given.get("strings_as", TEXT_FORMS[0]), TEXT_FORMS)
+
+
+def _require_choice(name: str, given: Any, known: Sequence[str]) -> None:
+    if given not in known:
+        raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, found {given!r}")
 
 
 def _projected(

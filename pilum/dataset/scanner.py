@@ -28,6 +28,7 @@ from pilum.dataset.search_filters import ScanFilter
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
+from pilum.format.text_forms import TextForm
 from pilum.index.minhash.queries import MinHashQuery
 from pilum.table.indices.index_use import ANY_INDEX, ANY_INDEX_TO_COUNT
 from pilum.table.indices.use import with_selection
@@ -61,6 +62,11 @@ class LanceScanner:
         stored = wanted.schema(snapshot) if stored is None else stored
         self._stored = with_nullable_ids(stored) if wanted.with_deleted else stored
         self._schema = given_schema(self._stored) if snapshot.schema.has_marks else self._stored
+        self._unformed = self._schema
+        if wanted.form is not None:
+            from pilum.table.read.text_forms import formed_schema  # few scans have a form
+
+            self._schema = formed_schema(self._schema, wanted.form)
         self._options = self._read_options()
         if wanted.order_by:
             wanted.read_schema(snapshot, self._options)  # fails for keys that do not exist
@@ -102,6 +108,10 @@ class LanceScanner:
         if wanted.is_strict:
             rows = of_rows(rows, self._options.batch_size or BATCH_ROWS)
         given = given_batches(self._stored, rows)
+        if wanted.form is not None and wanted.form != wanted.options.form:
+            from pilum.table.read.text_forms import formed_batches
+
+            given = formed_batches(self._unformed, given, wanted.form)
         yield from given if wanted.callback is None else self._observed(given)
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
@@ -370,6 +380,10 @@ class ScannerBuilder:
     def blob_handling(self, blob_handling: BlobHandling | None) -> Self:
         """Set the form in which blobs are returned."""
         return self._set("blob_handling", blob_handling)
+
+    def strings_as(self, strings_as: TextForm | None) -> Self:
+        """Set the form in which strings and bytes are returned."""
+        return self._set("strings_as", strings_as)
 
     def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> Self:
         """Set a function that is called with the statistics at the end of the scan."""

@@ -30,6 +30,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.pb import file_pb2
+from pilum.format.text_forms import TEXT_NAMES, TextForm, formed
 from pilum.format.types import (
     BFLOAT16,
     EXTENSION_METADATA,
@@ -77,6 +78,8 @@ class Field:
         children: Members of a struct, or the one item of a list. The item of a map is the struct
             of its entries, which has two members: key and value.
         dictionary: Values of a dictionary field in a legacy table, None if they are not known.
+        form: The form in which a scan returns strings and bytes of the field or below it, if any;
+            None for that of the table.
     """
 
     name: str
@@ -86,10 +89,14 @@ class Field:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     children: tuple[Field, ...] = ()
     dictionary: pa.Array | None = dataclasses.field(default=None, compare=False, repr=False)
+    form: TextForm | None = None
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of the field, including all fields below it."""
+        if self.has_form:
+            assert self.form is not None
+            return formed(arrow_of_leaf(self.logical_type), self.form)
         if self.logical_type in PLAIN_TYPES:  # most fields; tables may have thousands of them
             return arrow_of_leaf(self.logical_type)
         if self.is_struct:
@@ -108,6 +115,11 @@ class Field:
     def arrow(self) -> pa.Field:
         """The field as an Arrow field."""
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the field itself is strings or bytes in the form of a scan."""
+        return self.form is not None and not self.children
 
     @property
     def is_struct(self) -> bool:
@@ -252,6 +264,20 @@ class Field:
             child.project(wanted[child.name]) for child in self.children if child.name in wanted
         )
         return replace(self, children=children)
+
+    def in_form(self, form: TextForm | None) -> Field:
+        """Return the field with the strings and bytes in a form, at any depth.
+
+        Blobs, packed structs and the storage of extension types do not change.
+        """
+        if _BLOB in self.metadata or self.blob_version or EXTENSION_NAME in self.metadata:
+            return self
+        if not self.children:
+            return replace(self, form=form) if self.logical_type in TEXT_NAMES else self
+        children = tuple(child.in_form(form) for child in self.children)
+        if self.is_packed or children == self.children:
+            return self
+        return replace(self, children=children, form=form)
 
     @classmethod
     def from_arrow(cls, field: pa.Field, ids: Iterator[int], above: str = "") -> Field:

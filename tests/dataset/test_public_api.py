@@ -41,6 +41,7 @@ OWN_PARAMETERS = {
     "idempotency_key",
     "memory_limit",
     "schema_mode",
+    "strings_as",  # of scans
     "storage_options_provider",  # of older releases of the reference; always None
     "target_bytes_per_fragment",
 }

@@ -123,7 +123,7 @@ def test_lists_of_several_pages_come_back_as_one() -> None:
     assert offsets is not None
     assert offsets.tolist() == [0, 2, 3, 4, 6]
     inner: list[Any] = [(*read, 1) for *read, _ in reads]
-    [(buffers, count, layers)] = PageReads(inner).decode(NO_BYTES, NO_STARTS, [[0, 1]])
+    [(buffers, count, layers)] = PageReads(inner).decode([], [[0, 1]])
     assert (buffers[0].tobytes(), count) == (bytes(range(6)), 6)
     assert layers == [(6, None, 0, None), (4, None, 0, None)]
 

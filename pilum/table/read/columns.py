@@ -27,6 +27,7 @@ from pilum.format.meta_columns import (
 )
 from pilum.format.rows import addresses_in, by_fragment, first_address, rows_of
 from pilum.format.schema import Field, Schema
+from pilum.format.text_forms import TextForm
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
@@ -58,30 +59,35 @@ class ScanColumn:
         name: Name in the request and in the result.
         field: The top-level field to read, reduced to the requested members; None for columns that
             are in no file.
+        formed: The same field with its strings and bytes in the form of the scan, if it has one.
         leaf: The part of `field` that is returned: the field itself or one of its members.
         arrow: Arrow field of the returned values.
     """
 
-    def __init__(self, schema: Schema, name: str) -> None:
+    def __init__(self, schema: Schema, name: str, form: TextForm | None = None) -> None:
         self.name = name
         self.field: Field | None = None
+        self.formed: Field | None = None
         self.leaf: Field | None = None
         self._members: list[str] = []
         if name in schema.by_name:
             self.field = self.leaf = schema.by_name[name]
-            self.arrow = self.field.arrow
+            self.formed = self.field.in_form(form) if form else self.field
+            self.arrow = self.formed.arrow
             return
         if name in META_COLUMNS:
             self.arrow = pa.field(name, pa.uint64())
             return
         self.field = member = schema.project([name]).fields[0]
+        self.formed = self.field.in_form(form) if form else self.field
         nullable = member.nullable
         self._members = name.split(".")[1:]
         for _ in self._members:
             member = member.children[0]
             nullable = nullable or member.nullable
         self.leaf = member
-        self.arrow = member.arrow.with_name(name).with_nullable(nullable)
+        given = member.in_form(form) if form else member
+        self.arrow = given.arrow.with_name(name).with_nullable(nullable)
 
     @cached_property
     def has_texts(self) -> bool:
@@ -93,13 +99,19 @@ class ScanColumn:
         return bool(is_text or pt.is_binary(kind) or pt.is_large_binary(kind))
 
     def pick(self, array: pa.Array) -> pa.Array:
-        """Return the requested member of a column that was read."""
+        """Return the requested member of a column that was read, in the form of the scan."""
+        if self.formed is not self.field and self.formed is not None:
+            from pilum.table.read.text_forms import formed_array  # few scans have a form
+
+            array = formed_array(self.formed, array)
         return pc.struct_field(array, self._members) if self._members else array
 
 
-def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
+def scan_columns(
+    schema: Schema, names: Iterable[str], form: TextForm | None = None
+) -> list[ScanColumn]:
     """Resolve column names; raise ColumnNotFoundError if a column does not exist."""
-    return [ScanColumn(schema, name) for name in names]
+    return [ScanColumn(schema, name, form) for name in names]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,19 +129,22 @@ class ReadColumns:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, schema: Schema, names: Iterable[str]) -> ReadColumns:
+    def of(cls, schema: Schema, names: Iterable[str], form: TextForm | None = None) -> ReadColumns:
         """Resolve column names; raise ColumnNotFoundError if a column does not exist."""
-        columns = scan_columns(schema, names)
+        columns = scan_columns(schema, names, form)
         arrow = pa.schema([column.arrow for column in columns], schema.arrow.metadata)
         return cls(columns, [column.field for column in columns if column.field], arrow)
 
     @classmethod
-    def described(cls, snapshot: Snapshot, names: tuple[str, ...]) -> ReadColumns:
+    def described(
+        cls, snapshot: Snapshot, names: tuple[str, ...], form: TextForm | None = None
+    ) -> ReadColumns:
         """Return columns of a version with descriptors for blobs; the version remembers them."""
-        key = ReadColumns, names
+        key = ReadColumns, names, form
         found: ReadColumns | None = snapshot.prepared.get(key)
         if found is None:
-            found = snapshot.prepared.put_if_absent(key, cls.of(snapshot.described, names), 1)
+            made = cls.of(snapshot.described, names, form)
+            found = snapshot.prepared.put_if_absent(key, made, 1)
         return found
 
 

@@ -19,6 +19,7 @@ from pilum.container.segments import DataFileReader, FieldReader, FilePart, read
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
+from pilum.format.text_forms import TextForm
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.model.base_paths import blob_place, data_file_place
@@ -63,7 +64,7 @@ class FragmentReader:
         self._session = session
         self.store = store
         self._files: dict[tuple[int | None, str], DataFileReader] = {}
-        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+        self._fields: dict[tuple[FieldId | TextForm | None, ...], FieldReader] = {}
         self._lineage_bytes = 0
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
@@ -181,22 +182,33 @@ class FragmentReader:
 
     def field(self, field: Field) -> FieldReader:
         """Open the columns of a field, reduced to the requested members."""
-        known = self._fields.get(field.ids)
+        known = self._fields.get((field.form, *field.ids))
         return known if known and known.field is field else self.fields([field])[0]
 
     def fields(self, fields: Iterable[Field]) -> list[FieldReader]:
         """Open the columns of several fields; see `field`."""
         readers, has_grown = [], False
         for field in fields:
-            reader = self._fields.get(field.ids)
+            if field.form is not None and not self._has_forms:
+                field = field.in_form(None)
+            key = field.form, *field.ids
+            reader = self._fields.get(key)
             # The same columns may have another name or position in another version.
             if reader is None or (reader.field is not field and reader.field != field):
-                reader = self._fields[field.ids] = self._make(field)
+                reader = self._fields[key] = self._make(field)
                 has_grown = True
             readers.append(reader)
         if has_grown:
             self._count()
         return readers
+
+    @cached_property
+    def _has_forms(self) -> bool:
+        """Whether strings are decoded in the form of a scan; they are converted later if not."""
+        if self.fragment.overlays:
+            return False
+        files = (self._open(file, self.num_rows) for file in self.fragment.files)
+        return all(file.version.has_mini_blocks for file in files)
 
     def _count(self, lineage_bytes: int = 0) -> None:
         """Report the current size of the reader to the cache."""

@@ -28,6 +28,7 @@ from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.schema import Field
+from pilum.format.text_forms import TextForm
 from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns
@@ -88,6 +89,8 @@ class ScanOptions:
         with_payloads: Whether blob columns return payloads; otherwise they return descriptors.
         window_bytes: Approximate size of the rows that are read together; None for 32 MiB. A few
             times this size is in memory.
+        form: The form of strings and bytes, only of a scan without filter and payloads; None for
+            that of the table.
     """
 
     columns: tuple[str, ...] | None = None
@@ -102,6 +105,7 @@ class ScanOptions:
     row_range: tuple[int, int] | None = None
     with_payloads: bool = False
     window_bytes: int | None = None
+    form: TextForm | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -259,7 +263,7 @@ def _addresses(options: ScanOptions) -> ScanOptions:
 
 
 def _columns(snapshot: Snapshot, options: ScanOptions) -> ReadColumns:
-    return ReadColumns.described(snapshot, column_names(snapshot, options))
+    return ReadColumns.described(snapshot, column_names(snapshot, options), options.form)
 
 
 def _tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:

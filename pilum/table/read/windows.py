@@ -235,7 +235,9 @@ class Pending:
             if column.field is None:
                 self._places.append(None)
                 continue
-            field = window.source.field(column.field)
+            # Arrow cannot filter views.
+            wanted = column.formed if window.kept is None and column.formed else column.field
+            field = window.source.field(wanted)
             row_bytes = _TINY_VALUE_BYTES if is_tiny else field.bytes_per_row
             few = _FEW_TEXTS if column.has_texts else 0.0
             self._places.append(list(self._add(field.segments(window.rows), few, row_bytes, own)))
