@@ -46,7 +46,7 @@ def _expected(name: str, first: list[Any], second: list[Any]) -> list[bool | Non
 @pytest.mark.seeds(1)
 def test_with_constants(layout: str, seed: int) -> None:
     """Each relation with each constant, in both orders."""
-    shapes = random_shapes(layout, 60, random.Random(f"{seed} {layout}"))
+    shapes = random_shapes(layout, 30, random.Random(f"{seed} {layout}"))
     column = _geometries(layout, shapes)
     for area in _AREAS:
         constant = [shapely.from_wkt(area)] * len(shapes)
@@ -61,10 +61,10 @@ def test_with_constants(layout: str, seed: int) -> None:
 def test_with_columns(layout: str) -> None:
     """Each relation of two columns."""
     source = random.Random(layout)
-    first = random_shapes(layout, 60, source)
+    first = random_shapes(layout, 40, source)
     for other in ("polygons", layout):
-        second = random_shapes(other, 60, source)
-        second[:20] = second[:20] if other != layout else first[:20]
+        second = random_shapes(other, 40, source)
+        second[:10] = second[:10] if other != layout else first[:10]
         both = _geometries(layout, first), _geometries(other, second)
         for name, relation in RELATIONS.items():
             assert relation(*both).to_pylist() == _expected(name, first, second)[1:], name
