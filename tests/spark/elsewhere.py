@@ -2,7 +2,7 @@
 
 python elsewhere.py connect TABLE         a Spark Connect server, started by the session
 python elsewhere.py spark://… TABLE       a standalone master and its workers, with speculation
-python elsewhere.py killed TABLE          a driver that is killed before it commits
+python elsewhere.py killed TABLE          workers that are killed, and then the driver
 python elsewhere.py job TABLE             one that is killed in the middle of a job with a journal
 python elsewhere.py index TABLE           one that is killed in the middle of building an index
 """
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,8 @@ from guard import GUARD_SECONDS
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from spark import deaths
+from spark.deadly_workers import grandparent
 from spark.helpers import with_patience
 from spark.narrowing.cases import CASES, ON_CONNECT, Noted, check, make
 
@@ -57,8 +59,11 @@ SPECULATION: dict[str, bool | float | int | str | None] = {
 def main(where: str, uri: str) -> None:
     """Starts a session, works, and says "done"."""
     builder = SparkSession.builder.appName("pilum-elsewhere").config(map=SETTINGS)
-    killed = {"killed": killed_driver, "job": killed_job, "index": killed_index}
-    if where in killed:
+    killed = {"job": killed_job, "index": killed_index}
+    if where == "killed":
+        spark = builder.config(map=deaths.SETTINGS).master("local[8,2]").getOrCreate()
+        killed_driver(spark, uri)
+    elif where in killed:
         spark = builder.master("local[2]").getOrCreate()
         try:
             killed[where](spark, uri)
@@ -66,7 +71,7 @@ def main(where: str, uri: str) -> None:
             print("done", flush=True)
             os._exit(0)
     elif where == "connect":
-        spark = builder.remote("local[2]").getOrCreate()
+        spark = builder.config(map=deaths.SETTINGS).remote("local[8,2]").getOrCreate()
         assert not hasattr(spark, "_jvm")
         main_operations(spark, uri)
         z_order(spark, uri)
@@ -75,6 +80,8 @@ def main(where: str, uri: str) -> None:
         jobs(spark, f"{uri}-jobs")
         streams(spark, f"{uri}-streams")
         narrow_frames(spark, f"{uri}-narrow")
+        deaths.workers_killed(spark, f"{uri}-workers", deaths.ON_CONNECT)
+        deaths.driver_killed(spark, f"{uri}-driver", deaths.ON_CONNECT)
     else:
         spark = builder.master(where).config(map=SPECULATION).getOrCreate()
         main_operations(spark, uri)
@@ -263,19 +270,17 @@ def killed_executor(spark: SparkSession, uri: str) -> None:
     assert marker.exists()
 
 
-def killed_driver(spark: SparkSession, uri: str) -> None:
-    """Kills the driver's JVM when one task is done and another one is not."""
-    driver = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+def killed_driver(spark: SparkSession, uri: str) -> NoReturn:
+    """Kills workers and the driver of writes by functions of pilum, which commit themselves.
 
-    def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        yield from batches
-        if context.partitionId() == 3:
-            os.kill(driver, signal.SIGKILL)
-
-    some = spark.range(0, 1000, 1, 4).mapInArrow(kill, "id bigint")
-    some.write.format("pilum").mode("append").save(uri)
+    Before that, a write by Spark's method, which commits in a process of its own, loses a worker.
+    """
+    pilum.write_dataset(pa.table({"id": [1, 2, 3]}), uri)
+    Path(f"{uri}.kills").touch()
+    spark.range(4, 100, 1, 4).write.format("pilum").mode("append").save(uri)
+    assert not Path(f"{uri}.kills").exists()
+    deaths.workers_killed(spark, f"{uri}-workers")
+    deaths.driver_killed(spark, f"{uri}-driver")
 
 
 def killed_job(spark: SparkSession, uri: str) -> None:
@@ -318,12 +323,6 @@ def killed_index(spark: SparkSession, uri: str) -> None:
             return super().run(items, until_the_last)
 
     create_index(Deadly(spark), uri, "id", "BTREE", {}, job="by-id", fragments_per_task=1)
-
-
-def grandparent() -> int:
-    """Of a Python worker: the executor's JVM, for the parent is Spark's daemon."""
-    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 if __name__ == "__main__":

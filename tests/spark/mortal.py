@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
-from spark.elsewhere import SETTINGS, grandparent
+from spark.deadly_workers import grandparent
+from spark.elsewhere import SETTINGS
 from spark.helpers import with_patience
 
 from pilum.spark.options import Options

@@ -7,6 +7,7 @@ many workers; the daemons of data sources import nothing.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 from pyspark import daemon
@@ -20,8 +21,15 @@ IMPORTED = (
     "pytest",
 )
 
-if __name__ == "__main__":
+
+def serve(prepare: Callable[[], object] = lambda: None) -> None:
+    """Be Spark's daemon; `prepare` is called in the daemon of tasks."""
     if sys.argv[1] == "pyspark.worker":
         for name in IMPORTED:
             import_module(name)
+        prepare()
     daemon.manager()
+
+
+if __name__ == "__main__":
+    serve()

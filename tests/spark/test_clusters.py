@@ -19,6 +19,7 @@ import pyspark
 import pytest
 from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
+from spark import deaths
 from spark.helpers import environment, files, has_only
 
 import pilum
@@ -96,6 +97,7 @@ def test_everything_works_through_spark_connect(uri: str) -> None:
     run("connect", uri)
     check_main_operations(uri, [])
     assert sorted(pilum.dataset(f"{uri}-z").to_table()["id"].to_pylist()) == [*range(1000)]
+    deaths.check_killed(f"{uri}-driver", deaths.ON_CONNECT)
 
 
 @pytest.mark.reference
@@ -179,14 +181,12 @@ def test_an_index_whose_driver_dies_goes_on_where_it_was(spark: SparkSession, ur
     assert {path.parent.name for path in Path(uri, "_indices").glob("*/*")} == set(segments)
 
 
-def test_a_driver_that_dies_leaves_orphans_only(uri: str) -> None:
-    """Orphans are counted before cleanup and after it."""
-    pilum.write_dataset(pa.table({"id": [1, 2, 3]}), uri)
-    before = files(uri)
+def test_workers_and_a_driver_that_die_leave_all_rows_or_none(
+    spark: SparkSession, uri: str
+) -> None:
+    """Then orphans are cleaned up, and the same is done again."""
     run("killed", uri)
-    dataset = pilum.dataset(uri)
-    assert (dataset.version, dataset.count_rows()) == (1, 3)
-    orphans = set(files(uri)) - set(before)
-    assert orphans
-    dataset.cleanup_old_versions(timedelta(0), delete_unverified=True)
-    assert has_only(uri, before)
+    table = pilum.dataset(uri)
+    assert (table.version, sorted(table.to_table()["id"].to_pylist())) == (2, [*range(1, 100)])
+    assert set(files(uri)) == deaths.in_some_version(uri)
+    deaths.all_at_once(spark, deaths.check_killed(f"{uri}-driver"))
