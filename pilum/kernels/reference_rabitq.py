@@ -144,5 +144,8 @@ def estimates(
         scale: Their scale factors.
         is_dot: Whether the metric is dot.
     """
-    shift = -(h @ z) if is_dot else ((h - z) ** 2).sum()
-    return np.asarray((w @ h) * scale + add + shift)
+    products = (w @ h) * scale
+    if is_dot:
+        along = (h @ z) / (z @ z)
+        return np.asarray(products + along * (add - 1) + 1 - h @ z)
+    return np.asarray(products + add + ((h - z) ** 2).sum())

@@ -192,24 +192,22 @@ def test_phrases_with_alternatives(writer: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     texts = [" ".join(random.choice(words, random.integers(1, 6))) for _ in range(150)]
     uri = indexed(writer, tmp_path, texts, **SPLIT)
-    for phrase in ("user_name", "foo user_name", "userName foo", "fooBar x", "user_name unknown"):
+    for text in ("user_name", "foo user_name", "userName foo", "fooBar x", "user_name unknown"):
         for limit in (None, 10):
             mine, theirs = (
                 library.dataset(uri).to_table(
-                    ["i", "_score"], full_text_query=query.PhraseQuery(phrase, "s"), limit=limit
+                    ["i", "_score"], full_text_query=query.PhraseQuery(text, "s"), limit=limit
                 )
                 for library, query in ((pilum, own), (lance, peer))
             )
             assert mine["_score"].to_pylist() == theirs["_score"].to_pylist()
             if limit is None:
                 assert sorted(mine["i"].to_pylist()) == sorted(theirs["i"].to_pylist())
-                assert bool(mine.num_rows) is ("unknown" not in phrase)
-    must_not = [(own.Occur.MUST, own.MatchQuery("name", "s"))]
-    must_not.append((own.Occur.MUST_NOT, own.PhraseQuery("user_name", "s")))
-    left = answers(pilum.dataset(uri), full_text_query=own.BooleanQuery(must_not))
-    names, phrases = (
-        answers(pilum.dataset(uri), full_text_query=query)
-        for query in (own.MatchQuery("name", "s"), own.PhraseQuery("user_name", "s"))
+                assert bool(mine.num_rows) is ("unknown" not in text)
+    name, phrase = own.MatchQuery("name", "s"), own.PhraseQuery("user_name", "s")
+    without = own.BooleanQuery([(own.Occur.MUST, name), (own.Occur.MUST_NOT, phrase)])
+    left, names, phrases = (
+        answers(pilum.dataset(uri), full_text_query=query) for query in (without, name, phrase)
     )
     assert left.keys() == names.keys() - phrases.keys() != set()
 
