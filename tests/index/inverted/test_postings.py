@@ -162,7 +162,7 @@ def test_damage_is_an_error(format: tuple[int, int]) -> None:
                 for i in range(2)
             )
             for k in (None, 3):
-                Clause.phrase([(first, 1.0, 0), (first, 1.0, 1)], 2).search(norms, k)
+                Clause.phrase([(0, [(first, 1.0)]), (1, [(first, 1.0)])], 2).search(norms, k)
         except CorruptFileError:
             outcomes.add("error")
         else:

@@ -28,7 +28,8 @@ def test_generations_are_named(tmp_path: Path) -> None:
     dataset.initialize_mem_wal()
     with pytest.raises(UnsupportedFeatureError, match="MemWAL"):
         pilum.dataset(path).mem_wal_index_details()
-    assert pilum.dataset(path, version=1).mem_wal_index_details() is None
+    without: Any = pilum.dataset(path, version=1)
+    assert without.mem_wal_index_details() is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pilum.dataset(path).count_rows() == 1
