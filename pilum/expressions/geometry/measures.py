@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import FilterError
 from pilum.expressions.geometry.bounds import bounds_of
+from pilum.expressions.geometry.members import without_empty_members
 from pilum.expressions.geometry.shapes import Shapes, import_shapely, shapes_of
 
 __all__ = ["CONSTRUCTORS", "MEASURES", "distance", "make_box", "make_point"]
@@ -158,7 +159,16 @@ def _with_nulls(values: NDArray[np.float64]) -> pa.Array:
 
 make_point = _by_rows(_make_point)
 make_box = _by_rows(_make_box)
-distance = _measure(_of_shapely("distance"), pa.float64())
+
+
+def _distance(one: Shapes, other: Shapes) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = import_shapely().distance(
+        without_empty_members(one), without_empty_members(other)
+    )
+    return found
+
+
+distance = _measure(_distance, pa.float64())
 
 CONSTRUCTORS: dict[str, Callable[..., Datum]] = {
     "st_geomfromtext": _by_rows(_parsed),

@@ -25,6 +25,9 @@ _MOST_DEEP = 1000
 _HEADER_BYTES = 9
 _COLLECTIONS = "COLLECTION|CURVE|SURFACE"
 _POINT, _LINE, _POLYGON, _FIRST_COLLECTION, _LAST_COLLECTION = 1, 2, 3, 4, 12
+_ARC = 8
+"""A circular string: points, as a line has them."""
+
 _HAS_Z, _HAS_M, _HAS_SYSTEM = 0x80000000, 0x40000000, 0x20000000
 _NUMBERS = {0: struct.Struct(">I"), 1: struct.Struct("<I")}
 
@@ -54,7 +57,10 @@ def require_shallow(values: pa.Array, form: Form) -> None:
 
 
 def _is_deep(data: pa.Buffer) -> bool:
-    """Return whether collections are nested too deeply; False if the value is cut short."""
+    """Return whether collections are nested too deeply; False if the value is cut short.
+
+    A value without a byte order is refused elsewhere: shapely would read it as hexadecimal text.
+    """
     view, at, order = memoryview(data), 0, 1
     parts_left: list[int] = []  # of each collection around the next header
     try:
@@ -69,11 +75,11 @@ def _is_deep(data: pa.Buffer) -> bool:
             elif _LINE <= kind <= _LAST_COLLECTION:
                 [count] = number.unpack_from(view, at)
                 at += 4
-                if kind >= _FIRST_COLLECTION:
+                if kind >= _FIRST_COLLECTION and kind != _ARC:
                     parts_left.append(count + 1)
                 for _ in range(count if kind == _POLYGON else 0):
                     at += 4 + number.unpack_from(view, at)[0] * place_bytes
-                at += count * place_bytes if kind == _LINE else 0
+                at += count * place_bytes if kind in (_LINE, _ARC) else 0
             else:
                 return False
             while parts_left:

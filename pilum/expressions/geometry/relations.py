@@ -20,6 +20,7 @@ from pilum.arrays import filtered
 from pilum.errors import FilterError
 from pilum.expressions.geometry.bounds import bounds_of, overlap
 from pilum.expressions.geometry.layouts import Form, Layout, layout_of
+from pilum.expressions.geometry.members import without_empty_members
 from pilum.expressions.geometry.shapes import Shapes, import_shapely, shapes_of
 
 __all__ = ["OVERLAPPING", "RELATIONS"]
@@ -90,16 +91,21 @@ def _related(
     found = np.full(len(one), name == "st_disjoint")
     if len(other) < len(one) and name in _OF_POINTS and _are_points(one):
         x, y = boxes[is_compared, 0], boxes[is_compared, 1]
-        found[is_compared] = _compared(_OF_POINTS[name], shapes_of(other), x, y)
+        found[is_compared] = _compared(_OF_POINTS[name], _comparable(other), x, y)
     elif is_compared.any():
         mask = pa.array(is_compared)
-        right = shapes_of(other if len(other) < len(one) else filtered(other, mask))
-        found[is_compared] = _compared(_MIRRORED[name], right, shapes_of(filtered(one, mask)))
+        right = _comparable(other if len(other) < len(one) else filtered(other, mask))
+        left = _comparable(filtered(one, mask))
+        found[is_compared] = _compared(_MIRRORED[name], right, left)
     return found
 
 
 def _are_points(geometries: pa.Array) -> bool:
     return layout_of(geometries.type) == Layout(Form.POINT)
+
+
+def _comparable(geometries: pa.Array) -> Shapes:
+    return without_empty_members(shapes_of(geometries))
 
 
 def _compared(name: str, first: Shapes, *second: NDArray[Any]) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.errors import FilterError, MissingDependencyError
@@ -58,6 +59,8 @@ def shapes_of(geometries: pa.Array) -> Shapes:
     try:
         if layout.form in {Form.BINARY, Form.TEXT}:
             require_shallow(values, layout.form)
+            if layout.form is Form.BINARY:
+                _require_byte_order(values)
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
             return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
         shapes = _boxes(values) if layout.form is Form.BOX else _of_points(values, name)
@@ -66,6 +69,13 @@ def shapes_of(geometries: pa.Array) -> Shapes:
     if values.null_count:
         shapes[values.is_null().to_numpy(zero_copy_only=False)] = None
     return shapes
+
+
+def _require_byte_order(values: pa.Array) -> None:
+    """Raise ValueError if a value does not begin as WKB; shapely also takes hexadecimal text."""
+    begins = pc.is_in(pc.binary_slice(values, 0, 1), pa.array([b"\0", b"\1"], values.type))
+    if not pc.all(pc.or_(begins, values.is_null())).as_py():
+        raise ValueError("binary values without a byte order")
 
 
 def _boxes(values: pa.Array) -> Shapes:

@@ -206,6 +206,9 @@ _JSON = {
 _ROUNDED_UP = 1 + 1e-12
 """A distance is computed with some rounding."""
 
+_LEAST_MARGIN = 1e-150
+"""The squares of smaller differences are 0, and so is the distance."""
+
 
 def _compared(operator: str, left: Expression, right: Expression) -> Condition:
     if isinstance(left, Constant):
@@ -304,7 +307,7 @@ def _close(distance: Call, limit: Expression) -> Condition:
     most = limit.value.as_py() if isinstance(limit, Constant) else None
     if most is None or not 0 <= most < math.inf:
         return _UNKNOWN
-    return _overlapping(left, right, float(most) * _ROUNDED_UP)
+    return _overlapping(left, right, max(float(most) * _ROUNDED_UP, _LEAST_MARGIN))
 
 
 def _overlapping(left: Expression, right: Expression, margin: float = 0.0) -> Condition:

@@ -44,6 +44,17 @@ def test_other_forms() -> None:
             shapes_of(pa.array([f"{name}(" * 200_000]))
 
 
+def test_binary_values_in_disguise() -> None:
+    """Hexadecimal text, which shapely reads as well, and arcs, which are points."""
+    deep = _nested(100_000)
+    for data in (deep.hex().encode(), b""):
+        with pytest.raises(FilterError, match="byte order"):
+            shapes_of(pa.array([data]))
+    arc = struct.pack("<BII4d", 1, 8, 2, 0, 0, 1, 1)
+    with pytest.raises(FilterError, match="nested collections"):
+        shapes_of(pa.array([struct.pack("<BII", 1, 7, 2) + arc + deep]))
+
+
 def test_long_values() -> None:
     """Long geometries of many parts, and collections that are nested less deeply, are parsed."""
     random = np.random.default_rng(1)
