@@ -158,10 +158,7 @@ class Field:
     @property
     def is_packed(self) -> bool:
         """Whether the members of a struct are stored side by side in one column."""
-        if not self.metadata:
-            return False
-        asked = _PACKED in self.metadata or self.metadata.get("packed", "").lower() == "true"
-        return self.is_struct and bool(self.children) and asked
+        return self.is_struct and bool(self.children) and _is_packed(self.metadata)
 
     @property
     def is_json(self) -> bool:
@@ -270,12 +267,12 @@ class Field:
 
         Blobs, packed structs and the storage of extension types do not change.
         """
-        if _BLOB in self.metadata or self.blob_version or EXTENSION_NAME in self.metadata:
+        if keeps_types(self.metadata):
             return self
         if not self.children:
             return replace(self, form=form) if self.logical_type in TEXT_NAMES else self
         children = tuple(child.in_form(form) for child in self.children)
-        if self.is_packed or children == self.children:
+        if children == self.children:
             return self
         return replace(self, children=children, form=form)
 
@@ -561,6 +558,18 @@ class Schema:
 
 _known_schemas = Cache(limit_bytes=16)
 """Parsed schemas by their messages; each counts as one."""
+
+
+def keeps_types(metadata: Mapping[str, str]) -> bool:
+    """Return whether strings in a field with this metadata are in no other form.
+
+    It is a blob, a packed struct, or the storage of an extension type.
+    """
+    return _BLOB in metadata or EXTENSION_NAME in metadata or _is_packed(metadata)
+
+
+def _is_packed(metadata: Mapping[str, str]) -> bool:
+    return _PACKED in metadata or metadata.get("packed", "").lower() == "true"
 
 
 def _is_struct_list(arrow: pa.DataType) -> bool:

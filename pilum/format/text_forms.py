@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["TEXT_FORMS", "TEXT_NAMES", "TextForm", "formed"]
+__all__ = ["TEXT_FORMS", "TEXT_NAMES", "TextForm", "formed", "has_forms"]
 
 TextForm: TypeAlias = Literal["views", "dictionaries"]
 """The form in which a scan returns strings and bytes."""
@@ -29,6 +29,11 @@ _VIEWS = {
     pa.binary(): pa.binary_view(),
     pa.large_binary(): pa.binary_view(),
 }
+
+
+def has_forms(arrow: pa.DataType) -> bool:
+    """Return whether values of a type, not of types below it, are strings or bytes."""
+    return arrow in _VIEWS
 
 
 def formed(arrow: pa.DataType, form: TextForm) -> pa.DataType:

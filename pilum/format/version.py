@@ -53,47 +53,47 @@ class FileVersion(Enum):
     @property
     def has_mini_blocks(self) -> bool:
         """Whether pages have one of the structural layouts, mini-block among them."""
-        return self.value >= (2, 1)
+        return self in {FileVersion.V2_1, FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_large_chunks(self) -> bool:
         """Whether mini-block chunks may be larger than 32 KiB, which makes their headers wider."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_scalar_pages(self) -> bool:
         """Whether a page may hold one value for all of its rows, and levels may be compressed."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_sparse_pages(self) -> bool:
         """Whether a page may store the positions of nulls and lists instead of levels."""
-        return self.value >= (2, 3)
+        return self is FileVersion.V2_3
 
     @property
     def has_compressed_dictionaries(self) -> bool:
         """Whether a dictionary may be compressed as a whole."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_variable_packed_structs(self) -> bool:
         """Whether packed structs may have members of varying length."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_blobs_v2(self) -> bool:
         """Whether tables store blobs in their second form."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_level_runs(self) -> bool:
         """Whether levels may be run-length encoded."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @property
     def has_maps(self) -> bool:
         """Whether files may hold maps and fixed-size lists of structs."""
-        return self.value >= (2, 2)
+        return self in {FileVersion.V2_2, FileVersion.V2_3}
 
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:

@@ -109,7 +109,7 @@ def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> No
     assert calls <= 120
     shared = pilum.Session()
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared))
-    assert calls <= 98
+    assert calls <= 99
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared).to_table())
     assert calls <= 305
 

@@ -179,3 +179,36 @@ def test_other_forms_are_refused(tmp_path: Path) -> None:
     form: Any = "lists"
     with pytest.raises(InvalidInputError, match="strings_as: expected one of views, dictionaries"):
         dataset.to_table(strings_as=form)
+
+
+def test_members_of_extension_types_stay_beside_texts(tmp_path: Path) -> None:
+    texts = pa.array(["x", None, "a text longer than twelve"])
+    json = pa.array(['{"a":1}', None, "[]"], pa.json_())
+    flag = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8()))
+    inner = pa.StructArray.from_arrays([json, flag, texts], names=["j", "f", "t"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 3], pa.int32()), inner)
+    table = pa.table({"s": inner, "l": lists, "j": json})
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.2")
+    expected = dataset.to_table().to_pylist()
+    for form in FORMS:
+        for more in ({}, {"filter": "s is not null"}, {"limit": 3}):
+            found = dataset.to_table(strings_as=form, **more)
+            assert found.to_pylist() == expected
+            kind = found.schema.field("s").type
+            assert [kind.field(n).type for n in (0, 1)] == [pa.json_(), pa.bool8()]
+            assert not pt.is_string(kind.field(2).type)
+
+
+def test_results_whose_names_have_dots(tmp_path: Path) -> None:
+    inner = pa.StructArray.from_arrays([pa.array(["x", None]), pa.array([1, 2])], ["a", "n"])
+    table = pa.table({"s": inner, "j": pa.array(['{"b":1}', None], pa.json_())})
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.2")
+    assert dataset.to_table(columns=["j", "s.a"]).to_pydict() == {
+        "j": ['{"b":1}', None],
+        "s.a": ["x", None],
+    }
+    wanted: Any
+    for form in FORMS:
+        for wanted in (["s.a"], ["s.n"], {"a.b": "s.a"}, ["j", "s.a"]):
+            plain = dataset.to_table(columns=wanted).to_pylist()
+            assert dataset.to_table(columns=wanted, strings_as=form).to_pylist() == plain

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -99,8 +100,7 @@ def text_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterab
 
 
 def _texts(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    fields = Schema.from_arrow(stored).fields
-    schema = _with_text(stored).arrow
+    fields, schema = _fields(stored), _with_text(stored).arrow
     for batch in batches:
         columns = [
             retyped(map_fields(field, column, _is_json, _text), target.type)
@@ -136,8 +136,14 @@ def _converted(
 
 
 def _with_text(stored: pa.Schema) -> Schema:
-    schema = Schema.from_arrow(stored)
-    return Schema(tuple(map(_text_field, schema.fields)), schema.metadata)
+    metadata = {key.decode(): value.decode() for key, value in (stored.metadata or {}).items()}
+    return Schema(tuple(map(_text_field, _fields(stored))), metadata)
+
+
+def _fields(stored: pa.Schema) -> tuple[Field, ...]:
+    """Return the fields of a result, whose names may contain dots."""
+    ids = count()
+    return tuple(Field.from_arrow(field, ids) for field in stored)
 
 
 def _text_field(field: Field) -> Field:

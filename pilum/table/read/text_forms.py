@@ -12,48 +12,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.arrays import with_members
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.assemble import string_views
 from pilum.container.mapped import map_fields
 from pilum.encodings.base import Layer
-from pilum.format.schema import Field, Schema
-from pilum.format.text_forms import TextForm
+from pilum.format.schema import Field, keeps_types
+from pilum.format.text_forms import TextForm, formed, has_forms
 
-__all__ = ["formed_array", "formed_batches", "formed_schema", "formed_table"]
+__all__ = ["formed_array", "formed_batches", "formed_schema"]
 
 
 def formed_schema(schema: pa.Schema, form: TextForm) -> pa.Schema:
-    """Return the schema with strings and bytes in a form, at any depth."""
-    fields = zip(schema, _fields(schema, form), strict=True)
-    return pa.schema(
-        [own if field is None else own.with_type(field.arrow_type) for own, field in fields],
-        schema.metadata,
-    )
-
-
-def formed_table(table: pa.Table, form: TextForm) -> pa.Table:
-    """Return the table with strings and bytes in a form; see `formed_schema`."""
-    schema, fields = formed_schema(table.schema, form), _fields(table.schema, form)
-    columns = [
-        column
-        if field is None
-        else pa.chunked_array([formed_array(field, one) for one in column.chunks], target.type)
-        for field, column, target in zip(fields, table.columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    """Return the schema of a result with strings and bytes in a form, at any depth."""
+    return pa.schema([_formed_field(field, form) for field in schema], schema.metadata)
 
 
 def formed_batches(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: TextForm
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of a schema with strings and bytes in a form; see `formed_schema`."""
-    target, fields = formed_schema(schema, form), _fields(schema, form)
+    target = formed_schema(schema, form)
     for batch in batches:
         columns = [
-            column if field is None else formed_array(field, column)
-            for field, column in zip(fields, batch.columns, strict=True)
+            column if column.type == own.type else column.cast(own.type)
+            for own, column in zip(target, batch.columns, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _formed_field(field: pa.Field, form: TextForm) -> pa.Field:
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    return field if keeps_types(metadata) else field.with_type(_formed_type(field.type, form))
+
+
+def _formed_type(arrow: pa.DataType, form: TextForm) -> pa.DataType:
+    if isinstance(arrow, pa.BaseExtensionType):
+        return arrow
+    if has_forms(arrow):
+        return formed(arrow, form)
+    if pt.is_map(arrow):
+        entries = arrow.key_field, arrow.item_field
+        return pa.map_(*(_formed_field(entry, form) for entry in entries))
+    return with_members(arrow, lambda member: _formed_field(member, form))
 
 
 def formed_array(field: Field, array: pa.Array) -> pa.Array:
@@ -61,15 +62,6 @@ def formed_array(field: Field, array: pa.Array) -> pa.Array:
     if array.type == field.arrow_type:
         return array
     return map_fields(field, array, _has_form, _formed)
-
-
-def _fields(schema: pa.Schema, form: TextForm) -> list[Field | None]:
-    """Return the fields in a form; None for those that it does not change."""
-    fields = [
-        None if isinstance(own.type, pa.BaseExtensionType) else field.in_form(form)
-        for own, field in zip(schema, Schema.from_arrow(schema).fields, strict=True)
-    ]
-    return [field if field and any(map(_has_form, field.walk())) else None for field in fields]
 
 
 def _has_form(field: Field) -> bool:
