@@ -103,7 +103,7 @@ def test_lists_with_nulls_at_both_levels() -> None:
         (validity(Encoding(), 0), [numbers()], "without a description"),
         (lists(constant(0), constant(0), 1, 0), [], "no items among those with some"),
         (lists(constant(0), constant(2), 1, 3), [], "items: expected 3, found 2"),
-        (lists(constant(0), constant(1 << 40), 1, 1 << 40), [], "items of a list"),
+        (lists(constant(0), constant(1 << 40), 1, 5), [], "more items than slots"),
         (lists(constant(1), constant(1), 1, 1, validity(constant(1), 1)), [], "null list"),
         (pb.SparseStructuralLayer(), [], "a layer without a kind"),
     ],
@@ -113,9 +113,11 @@ def test_damaged_layers(layer: pb.SparseStructuralLayer, payloads: list[Any], te
         read([layer], 5, *payloads)
 
 
-def test_very_many_rows_are_refused_before_they_are_listed() -> None:
-    with pytest.raises(CorruptFileError, match="4000000000 rows"):
+def test_very_many_slots_are_refused_before_they_are_listed() -> None:
+    with pytest.raises(UnsupportedFormatError, match="4000000000 slots"):
         read([validity(NONE, 0, VALID)], 4_000_000_000)
+    with pytest.raises(UnsupportedFormatError, match="1099511627776 slots"):
+        read([lists(constant(0), constant(1 << 40), 1, 1 << 40)], 5)
 
 
 def planar(structure: Any, values: Any) -> pb.PlanarLayout:

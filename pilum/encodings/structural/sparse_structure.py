@@ -31,7 +31,9 @@ from pilum.format.rows import RowRanges
 
 __all__ = ["Structure", "num_payloads"]
 
-_MOST_SLOTS = 1 << 28
+_MOST_SLOTS = 1 << 24
+"""Positions of a page are in memory for any read of it; a page of the reference has 8 MiB."""
+
 _MOST_DELTA = 1 << 34
 _NULL_POSITIONS = pb.SparseValiditySet.NULL_POSITIONS
 _VALID_POSITIONS = pb.SparseValiditySet.VALID_POSITIONS
@@ -59,6 +61,10 @@ def _sequences(layer: pb.SparseStructuralLayer) -> tuple[pb.CompressiveEncoding,
 
 def _has_payload(sequence: pb.CompressiveEncoding) -> bool:
     arm = sequence.WhichOneof("compression")
+    if arm == "rle" and not (
+        sequence.rle.values.HasField("flat") and sequence.rle.run_lengths.HasField("flat")
+    ):
+        raise UnsupportedFormatError("a sparse page with compressed runs is not supported")
     return _has_payload(sequence.delta.deltas) if arm == "delta" else arm not in _DESCRIBED
 
 
@@ -113,13 +119,15 @@ class _Lists:
         cls, message: pb.SparseListLayer, size: int, payloads: Payloads, children: Children
     ) -> _Lists:
         count = message.num_non_empty_positions
+        _require_few(message.num_child_slots)
         positions = _positions(message.non_empty_positions, count, size, payloads, children)
         counts = _sequence(message.counts, count, payloads, children)
         demand(bool((counts > 0).all()), "sparse page: a list of no items among those with some")
-        demand(int(counts.max(initial=0)) <= _MOST_SLOTS, "sparse page: items of a list")
+        small = int(counts.max(initial=0)) <= _MOST_SLOTS
+        demand(small, "sparse page: a list of more items than slots")
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
         demand(
-            starts[-1] == message.num_child_slots and starts[-1] <= _MOST_SLOTS,
+            starts[-1] == message.num_child_slots,
             f"sparse page, items: expected {message.num_child_slots}, found {starts[-1]}",
         )
         validity = _Validity.read(message.validity, size, payloads, children)
@@ -151,7 +159,7 @@ class Structure:
         children: Children,
     ) -> Structure:
         """Read the layers of a page from its payloads."""
-        demand(num_rows <= _MOST_SLOTS, f"sparse page: {num_rows} rows")
+        _require_few(num_rows)
         size, found = num_rows, list[_Validity | _Lists]()
         for layer in layers:
             if layer.WhichOneof("layer") == "validity":
@@ -184,6 +192,14 @@ class Structure:
             found.append(_layer(layer.validity.of(slots), offsets.astype(np.int32)))
             slots = RowRanges(bounds[bounds[:, 0] < bounds[:, 1]]).rows()
         return found[::-1], slots
+
+
+def _require_few(num_slots: int) -> None:
+    """Raise UnsupportedFormatError if the positions of a layer could need too much memory."""
+    if num_slots > _MOST_SLOTS:
+        raise UnsupportedFormatError(
+            f"a sparse page of {num_slots} slots; at most {_MOST_SLOTS} are supported"
+        )
 
 
 def _layer(valid: NDArray[np.bool_], offsets: NDArray[np.int32] | None) -> Layer:
