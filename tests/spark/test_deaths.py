@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -10,6 +11,14 @@ from spark import deaths
 from spark.helpers import files, version
 
 import pilum
+
+
+@pytest.fixture(autouse=True)
+def names_of_the_dead(spark: SparkSession) -> Iterator[None]:
+    """Remove the names of jobs that a killed child leaves in its thread of the JVM."""
+    yield
+    spark.clearTags()
+    spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["replace", "partition", "optimize"])

@@ -140,7 +140,8 @@ def blob_place(store: Store, base_id: int, path: str) -> Place:
     CorruptFileError is raised if the path does not lead to a place below the base.
     """
     names = path.split("/")
-    if "\\" in path or "://" in path or not {"", ".", ".."}.isdisjoint(names):
+    is_odd = "\\" in path or "\0" in path or "://" in path
+    if is_odd or not {"", ".", ".."}.isdisjoint(names):
         raise CorruptFileError(f"a blob at {path!r}, which is no relative path", store.uri)
     if not base_id:
         return own_store(store), path

@@ -12,6 +12,7 @@ docs/format/table.md, "Writing".
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -111,6 +112,7 @@ MAX_BYTES_PER_FILE = 90 << 30
 
 _TARGET_ROWS = "lance.compaction.target_rows_per_fragment"
 _TARGET_BYTES = "lance.compaction.target_bytes_per_fragment"
+_MOST_DIGITS = 20
 _STREAM_BYTES = 48 * 1024 * 1024
 _LEAST_PAGE_BYTES = 1024 * 1024
 
@@ -186,12 +188,13 @@ def _setting(config: Mapping[str, str], key: str) -> int | None:
     text = config.get(key)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not is_number or int(text) < 1:
         raise InvalidInputError(
-            f"setting {key} of the table: expected a positive whole number, found {text!r}; "
+            f"setting {key} of the table: expected a positive whole number, found {text!r:.40}; "
             "change it with update_config"
         )
-    return int(text)
+    return min(int(text), sys.maxsize)
 
 
 def write_fragments(

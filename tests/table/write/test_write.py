@@ -102,7 +102,9 @@ def test_rewritten_rows_fill_files_of_the_target_size_of_the_table(tmp_path: Pat
     table.merge_insert("k").when_not_matched_insert_all().execute(pa.table({"k": range(2000)}))
     rows = [one.count_rows() for one in table.get_fragments()]
     assert rows == [300, 300, 300, 100, 300, 300, 300, 100]
-    table.update_config({"lance.compaction.target_rows_per_fragment": "many"})
-    with pytest.raises(InvalidInputError, match=r"setting lance\.compaction\..*many"):
-        table.update({"k": "k + 1"})
-    assert table.count_rows() == 2000
+    for wrong in ("many", "9" * 5000, "0", "+5"):
+        table.update_config({"lance.compaction.target_rows_per_fragment": wrong})
+        with pytest.raises(InvalidInputError, match=r"setting lance\.compaction\."):
+            table.update({"k": "k + 1"})
+    table.update_config({"lance.compaction.target_rows_per_fragment": str(2**64 - 1)})
+    assert table.update({"k": "k + 1"})["num_rows_updated"] == 2000
