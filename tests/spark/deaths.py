@@ -121,11 +121,9 @@ def rows_of(uri: str) -> Rows:
     return sorted(zip(found["id"], found["shop"], strict=True))
 
 
-def workers_killed(
-    spark: SparkSession, uri: str, operations: Sequence[Operation] = OPERATIONS
-) -> None:
+def workers_killed(spark: SparkSession, uri: str) -> None:
     """Run all operations, each with a worker that dies; Spark tries its task again."""
-    places = prepared(uri, operations)
+    places = prepared(uri)
     for place in places.values():
         Path(f"{place}.kills").touch()
     all_at_once(spark, places)

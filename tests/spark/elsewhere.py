@@ -80,7 +80,6 @@ def main(where: str, uri: str) -> None:
         jobs(spark, f"{uri}-jobs")
         streams(spark, f"{uri}-streams")
         narrow_frames(spark, f"{uri}-narrow")
-        deaths.workers_killed(spark, f"{uri}-workers", deaths.ON_CONNECT)
         deaths.driver_killed(spark, f"{uri}-driver", deaths.ON_CONNECT)
     else:
         spark = builder.master(where).config(map=SPECULATION).getOrCreate()
