@@ -259,3 +259,14 @@ def test_dropped_and_described(tmp_path: Path) -> None:
     pilum.dataset(uri).drop_index("places")
     assert lance.dataset(uri).describe_indices() == []
     assert _keys(lance, uri, _WITHIN) == _keys(pilum, uri, _WITHIN) != []
+
+
+def test_distances_that_are_rounded_to_nothing_are_found_by_an_index(tmp_path: Path) -> None:
+    """The square of 1e-170 is 0."""
+    points = pa.array([{"x": 0.0, "y": 0.0}, {"x": 1e-170, "y": 0.0}, {"x": 1.0, "y": 0.0}])
+    field = pa.field("g", points.type, metadata={"ARROW:extension:name": "geoarrow.point"})
+    rows = pilum.write_dataset(pa.table([points], schema=pa.schema([field])), tmp_path / "t")
+    near = "st_distance(g, st_geomfromtext('POINT(0 0)')) <= 0"
+    assert rows.count_rows(near) == 2
+    rows.create_scalar_index("g", "RTREE")
+    assert pilum.dataset(tmp_path / "t").count_rows(near) == 2

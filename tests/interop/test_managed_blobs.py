@@ -105,7 +105,9 @@ def test_a_file_alone_has_descriptors(path: str) -> None:
     assert kinds == [0, 4, None, 4, 0, 4]
 
 
-@pytest.mark.parametrize("place", ["../up", "/etc/passwd", "a//b", "", "a/./b", "s3://b/c", "a\\b"])
+@pytest.mark.parametrize(
+    "place", ["a\0b", "../up", "/etc/passwd", "a//b", "", "a/./b", "s3://b/c", "a\\b"]
+)
 def test_places_outside_of_the_base(place: str, path: str) -> None:
     fragment = pilum.dataset(path).snapshot.manifest.fragments[0]
     reader = pilum.dataset(path).snapshot.reader(fragment)
