@@ -69,7 +69,7 @@ print(json.dumps([arrow, calls - arrow]))
 """
     run_python(code, **cache)
     arrow, ours = run_python(code, **cache)
-    assert ours < 0.85 * arrow
+    assert ours < 0.8 * arrow
 
 
 def test_a_reader_of_the_code_follows_a_job_through_few_files() -> None:

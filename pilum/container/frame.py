@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 
 from pilum.cache import Descriptions
 from pilum.encodings.base import StoredPage, demand
-from pilum.encodings.planar import PLANAR_LAYOUT, page_layout
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedVersionError
 from pilum.format.pb import encodings21_pb2, file_pb2
 from pilum.format.schema import Schema
@@ -308,6 +307,7 @@ MAX_ITEMS = 2**40
 
 _SMALL_DESCRIPTION_BYTES = 256
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
+_PLANAR_LAYOUT = "lance.encodings23.PlanarLayout"
 
 PageEntry = tuple[StoredPage, encodings21_pb2.PageLayout]
 
@@ -373,8 +373,8 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     try:
         description = file_pb2.Any.FromString(data)
         _, slash, name = description.type_url.rpartition("/")
-        if slash and name == PLANAR_LAYOUT:
-            return page_layout(encodings21_pb2.PlanarLayout.FromString(description.value))
+        if slash and name == _PLANAR_LAYOUT:
+            return _of_planar(description.value)
         if not slash or name != _PAGE_LAYOUT:
             raise CorruptFileError(
                 f"page description: expected {_PAGE_LAYOUT}, found {description.type_url!r}"
@@ -385,6 +385,12 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     except DecodeError as error:
         raise CorruptFileError(f"page description: {error}") from error
     return layout
+
+
+def _of_planar(data: bytes) -> encodings21_pb2.PageLayout:
+    from pilum.encodings.planar import page_layout  # only files of 2.3 need it
+
+    return page_layout(encodings21_pb2.PlanarLayout.FromString(data))
 
 
 def pack_columns(columns: Iterable[tuple[Sequence[PageEntry], Places]]) -> list[bytes]:

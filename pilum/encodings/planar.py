@@ -16,10 +16,7 @@ from pilum.encodings.base import demand
 from pilum.errors import UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 
-__all__ = ["PLANAR_LAYOUT", "full_zip", "mini_block", "page_layout"]
-
-PLANAR_LAYOUT = "lance.encodings23.PlanarLayout"
-"""The name of the message in files."""
+__all__ = ["full_zip", "mini_block", "page_layout"]
 
 _WRAPPERS = frozenset({"fsst", "general", "fixed_size_list"})
 _RUN_BITS = 8

@@ -31,7 +31,6 @@ from pilum.encodings.structural.blob import BlobLayout
 from pilum.encodings.structural.constant import ConstantLayout
 from pilum.encodings.structural.full_zip import FullZipLayout
 from pilum.encodings.structural.mini_block import MiniBlockLayout, read_mini_blocks
-from pilum.encodings.structural.sparse import SparseLayout
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
@@ -66,12 +65,18 @@ def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
     return _BY_ARM[arm].from_proto(getattr(message, arm), compressive_of)
 
 
+def _sparse_layout(message: pb.PlanarLayout, version: FileVersion, children: Children) -> Layout:
+    from pilum.encodings.structural.sparse import SparseLayout  # few files need it
+
+    return SparseLayout.from_proto(message, version, children)
+
+
 _LAYOUTS: dict[str, Callable[[Any, FileVersion, Children], Layout]] = {
     "mini_block_layout": MiniBlockLayout.from_proto,
     "full_zip_layout": FullZipLayout.from_proto,
     "constant_layout": ConstantLayout.from_proto,
     "blob_layout": BlobLayout.from_proto,
-    "sparse_layout": SparseLayout.from_proto,
+    "sparse_layout": _sparse_layout,
 }
 
 
