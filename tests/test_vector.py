@@ -12,7 +12,14 @@ import pytest
 
 import pilum
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedTypeError
-from pilum.vector import find_duplicate_pairs, get_ivf_partition_info
+from pilum.vector import (
+    find_duplicate_pairs,
+    find_duplicate_pairs_in_partition,
+    get_ivf_partition_info,
+    hamming_clustering_for_ivf_partition,
+    hamming_clustering_for_range,
+    hamming_clustering_for_sample,
+)
 
 COUNT, DIMENSION = 360, 8
 
@@ -105,3 +112,99 @@ def test_an_index_must_cover_all_rows(tmp_path: Path) -> None:
     more = pilum.write_dataset(dataset.head(5), tmp_path / "t", mode="append")
     with pytest.raises(InvalidInputError, match="does not cover"):
         find_duplicate_pairs(more, "v", 0.1)
+
+
+def test_pairs_of_single_partitions_are_those_of_the_table(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path / "t", "l2")
+    dataset.create_index("v", "IVF_FLAT", num_partitions=3)
+    whole = pairs(find_duplicate_pairs(dataset, "v", 0.1))
+    more = pilum.write_dataset(dataset.head(5), tmp_path / "t", mode="append")
+    uuid = more.describe_indices()[0].segments[0].uuid
+    parts = [pairs(find_duplicate_pairs_in_partition(more, "v", uuid, n, 0.1)) for n in range(3)]
+    assert {key: one for part in parts for key, one in part.items()} == whole
+    assert sum(map(len, parts)) == len(whole) > 20
+    peer: Any = lance.dataset(tmp_path / "t")
+    theirs = peer._ds.find_duplicate_pairs_in_partition("v", str(uuid), 1, 0.1)
+    assert pairs(theirs).keys() == parts[1].keys()
+    with pytest.raises(InvalidInputError, match="has 3 partitions, not number 3"):
+        find_duplicate_pairs_in_partition(more, "v", uuid, 3, 0.1)
+    with pytest.raises(InvalidInputError, match="has the segments"):
+        find_duplicate_pairs_in_partition(more, "v", "x", 0, 0.1)
+
+
+def hashes_of(path: Path, **options: Any) -> pilum.LanceDataset:
+    """Returns hashes of 64 bits, in chains whose neighbours differ in one bit or two."""
+    random = np.random.default_rng(9)
+    hashes = random.integers(0, 256, (COUNT, DIMENSION)).astype(np.uint8)
+    for row in range(COUNT - COUNT // 3, COUNT):
+        hashes[row] = hashes[random.integers(0, row)]
+        hashes[row, random.integers(0, DIMENSION)] ^= np.uint8(random.choice([1, 2, 3, 129]))
+    hashes = random.permutation(hashes)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(hashes.reshape(-1)), DIMENSION)
+    table = pa.table({"id": range(COUNT), "v": column})
+    return pilum.write_dataset(table, path, max_rows_per_file=200, **options)
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+@pytest.mark.parametrize("most", [0, 1, 2, 24])
+def test_both_find_the_same_clusters(tmp_path: Path, has_ids: bool, most: int) -> None:
+    dataset = hashes_of(tmp_path / "t", enable_stable_row_ids=has_ids)
+    dataset.create_index("v", "IVF_FLAT", metric="hamming", num_partitions=2)
+    # `lance.vector` needs tqdm; its functions do no more than this.
+    theirs: Any = lance.dataset(tmp_path / "t")._ds
+    for number in range(2):
+        part = hamming_clustering_for_ivf_partition(dataset, "v_idx", number, most).read_all()
+        peer = theirs.hamming_clustering_for_ivf_partition("v_idx", number, most, None)
+        assert part == peer.read_all()
+    dataset.delete("id % 10 = 7")
+    theirs = lance.dataset(tmp_path / "t")._ds
+    found = hamming_clustering_for_sample(dataset, "v", hamming_threshold=most).read_all()
+    assert found == theirs.hamming_clustering_for_sample("v", None, most).read_all()
+    found = hamming_clustering_for_range(dataset, "v", 0, 20, 150, most).read_all()
+    assert found == theirs.hamming_clustering_for_range("v", 0, 20, 150, most).read_all()
+    found = hamming_clustering_for_range(dataset, "v", 1, 30, 999, most).read_all()
+    assert found == theirs.hamming_clustering_for_range("v", 1, 30, 999, most).read_all()
+    # Here the reference returns deleted rows, too.
+    live = set(dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist())
+    for number in range(2):
+        part = hamming_clustering_for_ivf_partition(dataset, "v_idx", number, most).read_all()
+        rows = (
+            part["representative"].to_pylist()
+            + part["duplicates"].combine_chunks().flatten().to_pylist()
+        )
+        assert set(rows) <= live
+
+
+def test_a_sample_has_the_clusters_of_its_rows(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(
+        pa.table({"v": pa.array([[7] * 4] * 50 + [None] * 5, pa.list_(pa.uint8(), 4))}),
+        tmp_path / "t",
+    )
+    (one,) = hamming_clustering_for_sample(dataset, "v", 55, 0).read_all().to_pylist()
+    assert one == {"representative": 0, "duplicates": list(range(1, 50))}
+    (one,) = hamming_clustering_for_sample(dataset, "v", 20, 0).read_all().to_pylist()
+    assert 14 <= len(one["duplicates"]) <= 19
+    assert hamming_clustering_for_sample(dataset, "v", 0).read_all().num_rows == 0
+
+
+def test_clusters_are_of_hashes(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path / "t", "l2")
+    with pytest.raises(UnsupportedTypeError, match="hashes are fixed-size lists of uint8"):
+        hamming_clustering_for_sample(dataset, "v")
+    with pytest.raises(InvalidInputError, match="hamming_threshold"):
+        hamming_clustering_for_sample(dataset, "v", hamming_threshold=-1)
+    dataset.create_index("v", "IVF_FLAT", num_partitions=2)
+    with pytest.raises(InvalidInputError, match="not an IVF_FLAT index for hamming"):
+        hamming_clustering_for_ivf_partition(dataset, "v_idx", 0, 3)
+    dataset = hashes_of(tmp_path / "u")
+    with pytest.raises(InvalidInputError, match="has 200 rows, not 200"):
+        hamming_clustering_for_range(dataset, "v", 0, 200, 1)
+    with pytest.raises(InvalidInputError, match="no fragment 7"):
+        hamming_clustering_for_range(dataset, "v", 7, 0, 1)
+    dataset.create_index("v", "IVF_FLAT", metric="hamming", num_partitions=2)
+    with pytest.raises(InvalidInputError, match="has 2 partitions, not 2"):
+        hamming_clustering_for_ivf_partition(dataset, "v_idx", 2, 3)
+    with pytest.raises(InvalidInputError, match="no segments"):
+        hamming_clustering_for_ivf_partition(dataset, "v_idx", 0, 3, index_segments=["x"])
+    with pytest.raises(IndexNotFoundError, match="no index 'w'"):
+        hamming_clustering_for_ivf_partition(dataset, "w", 0, 3)

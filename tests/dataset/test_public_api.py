@@ -102,9 +102,6 @@ MISSING_IN_MODULES = {
     ("udf", "normalize_transform"),
     ("util", "HNSW"),  # a graph without an index
     *(("vector", name) for name in ("compute_partitions", "compute_pq_codes", "write_dataset")),
-    ("vector", "find_duplicate_pairs_in_partition"),  # `find_duplicate_pairs` is for whole tables
-    *(("vector", f"hamming_clustering_for_{name}") for name in ("ivf_partition", "range")),
-    ("vector", "hamming_clustering_for_sample"),
     *(("vector", f"one_pass_{name}_ivf_pq_on_accelerator") for name in ("assign", "train")),
     ("vector", "train_ivf_centroids_on_accelerator"),
     ("vector", "train_pq_codebook_on_accelerator"),
