@@ -158,9 +158,9 @@ def hamming_clustering_for_ivf_partition(
 ) -> pa.RecordBatchReader:
     """Return clusters of rows with nearly equal hashes, in one partition of an index.
 
-    Two rows are in one cluster if a chain of rows leads from one to the other in which neighbours
-    differ in at most `hamming_threshold` bits. All rows of the partition are in memory. Deleted
-    rows are left out; the reference returns them.
+    Two rows are in one cluster if a chain of rows leads from one to the other, in which adjacent
+    ones differ in at most `hamming_threshold` bits. All rows of the partition are in memory.
+    Deleted rows are left out; the reference returns them.
 
     Args:
         dataset: The dataset.
@@ -219,7 +219,7 @@ def hamming_clustering_for_range(
     num_rows: int,
     hamming_threshold: int = 10,
 ) -> pa.RecordBatchReader:
-    """Return clusters of rows with nearly equal hashes, among neighbouring rows of a fragment.
+    """Return clusters of rows with nearly equal hashes, among consecutive rows of a fragment.
 
     Args:
         dataset: The dataset.

@@ -1,4 +1,4 @@
-"""The live rows of a partition of a vector index, with the vectors that its codes stand for."""
+"""The live rows of a partition of a vector index, with their decoded vectors."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SLACK = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class NearPairs:
-    """Some pairs of vectors that are near each other.
+    """Some pairs of vectors that are close together.
 
     Attributes:
         one: The number of one vector of each pair.
