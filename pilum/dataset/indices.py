@@ -31,8 +31,8 @@ from pilum.table.read.mem_wal import has_log
 
 # The implementations are imported with the first use: most processes never need them.
 if TYPE_CHECKING:
-    from pilum.dataset.index_builds import OnProgress
     from pilum.dataset.index_forms import IndexConfig, IndexSegment
+    from pilum.dataset.index_reports import OnProgress
     from pilum.dataset.metadata import Index
     from pilum.dataset.recall import RecallReport, Searchable
     from pilum.dataset.vector_models import IvfModel
@@ -208,7 +208,7 @@ class Indices(DatasetBase):
             NotFoundError: If a given file does not exist.
             PilumError: As `create_scalar_index`.
         """
-        from pilum.dataset import index_builds
+        from pilum.dataset import index_builds, index_requests
 
         if fragment_ids is not None:
             raise _only_uncommitted(index_type)
@@ -217,7 +217,7 @@ class Indices(DatasetBase):
             column,
             index_type,
             name,
-            index_builds.keywords_of(index_type, kwargs, metric),
+            index_requests.keywords_of(index_type, kwargs, metric),
             replaces=replace,
             trains=train,
             index_uuid=index_uuid,
@@ -267,14 +267,14 @@ class Indices(DatasetBase):
         Raises:
             As `create_index`.
         """
-        from pilum.dataset import index_builds
+        from pilum.dataset import index_builds, index_requests
 
         return index_builds.create_uncommitted(
             self,
             column,
             index_type,
             name,
-            index_builds.keywords_of(index_type, kwargs, metric, is_shard=True),
+            index_requests.keywords_of(index_type, kwargs, metric, is_shard=True),
             replaces=replace,
             trains=train,
             fragment_ids=fragment_ids,
@@ -292,9 +292,9 @@ class Indices(DatasetBase):
             InvalidInputError: If they do not belong together, or cover the same fragments.
             CorruptFileError: If a file of a segment is damaged.
         """
-        from pilum.dataset import index_builds
+        from pilum.dataset import segment_commits
 
-        return index_builds.merge_uncommitted(self, segments)
+        return segment_commits.merge_uncommitted(self, segments)
 
     def commit_existing_index_segments(
         self, index_name: str, column: str, segments: Sequence[Index | IndexSegment]
@@ -317,9 +317,9 @@ class Indices(DatasetBase):
             NotFoundError: If a file of a segment is missing.
             CommitConflictError: If a concurrent commit conflicts with this one.
         """
-        from pilum.dataset import index_builds
+        from pilum.dataset import segment_commits
 
-        index_builds.commit_segments(self, index_name, column, segments)
+        segment_commits.commit_segments(self, index_name, column, segments)
         return self
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:

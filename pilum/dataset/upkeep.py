@@ -110,7 +110,7 @@ class DatasetOptimizer:
             CorruptFileError: If a file is damaged.
             InvalidInputError: If an argument is invalid.
         """
-        from pilum.dataset.index_builds import optimize
+        from pilum.dataset.index_optimization import optimize
 
         optimize(self._dataset, index_names, num_indices_to_merge, retrain=retrain)
 

@@ -27,17 +27,13 @@ from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from pilum.arguments import optional_count
-from pilum.dataset.index_builds import (
-    commit_optimized,
-    commit_segments,
-    optimization_plans,
-    require_creatable,
-    shared_models,
-    type_and_parameters,
-)
+from pilum.dataset.index_builds import shared_models
 from pilum.dataset.index_forms import IndexConfig
+from pilum.dataset.index_optimization import commit_optimized, optimization_plans
+from pilum.dataset.index_requests import require_creatable, type_and_parameters
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.dataset.metadata import Index
+from pilum.dataset.segment_commits import commit_segments
 from pilum.distributed.jobs import Attempt
 from pilum.distributed.journal import Journal
 from pilum.distributed.segment_folders import SegmentFolders

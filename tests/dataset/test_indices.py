@@ -313,7 +313,7 @@ def test_branches_and_restored_versions_have_their_indices(dataset: pilum.LanceD
 
 _DIE = {
     "while it writes": "files.IndexFileWriter.write = die",
-    "before the commit": "index_builds._commit = die",
+    "before the commit": "index_builds.commit_new = die",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from table.indices.value_index import FILE, addresses, is_in, listed
 
 import pilum
-from pilum.dataset import index_builds
+from pilum.dataset import index_optimization
 from pilum.errors import CommitConflictError, UnsupportedFeatureError
 from pilum.optimize import Compaction
 from pilum.table.indices.optimize import run_optimization
@@ -182,10 +182,10 @@ def test_the_record_stays_if_a_compaction_adds_to_it(
         other.optimize.compact_files(defer_index_remap=True)
         return new
 
-    monkeypatch.setattr(index_builds, "run_optimization", interrupted)
+    monkeypatch.setattr(index_optimization, "run_optimization", interrupted)
     with pytest.raises(CommitConflictError):
         dataset.optimize.optimize_indices()
-    monkeypatch.setattr(index_builds, "run_optimization", run_optimization)
+    monkeypatch.setattr(index_optimization, "run_optimization", run_optimization)
     latest = pilum.dataset(dataset.uri)
     assert REUSE in uuids(latest)
     assert sorted(latest.to_table(filter="a = 5")["b"].to_pylist()) == [4, 8]
@@ -199,7 +199,7 @@ def test_the_record_stays_if_it_grows_before_it_is_removed(
 ) -> None:
     dataset = made(tmp_path, "VALUES")
     dataset.optimize.compact_files(defer_index_remap=True)
-    forget = index_builds._forget_moves
+    forget = index_optimization._forget_moves
 
     def interrupted(handle: Any, *arguments: Any) -> None:
         other = pilum.dataset(dataset.uri)
@@ -207,7 +207,7 @@ def test_the_record_stays_if_it_grows_before_it_is_removed(
         other.optimize.compact_files(defer_index_remap=True)
         forget(handle, *arguments)
 
-    monkeypatch.setattr(index_builds, "_forget_moves", interrupted)
+    monkeypatch.setattr(index_optimization, "_forget_moves", interrupted)
     dataset.optimize.optimize_indices()
     latest = pilum.dataset(dataset.uri)
     assert REUSE in uuids(latest)
