@@ -36,6 +36,8 @@ from pilum.expressions.compare import MIRRORED
 from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
 from pilum.expressions.functions import ALIASES, FUNCTIONS, Kind
+from pilum.expressions.geometry.measures import CONSTRUCTORS
+from pilum.expressions.geometry.relations import RELATIONS
 from pilum.expressions.lists import is_list
 from pilum.expressions.nodes import (
     And,
@@ -103,9 +105,11 @@ _TYPED_BY_ARGUMENTS = frozenset(
         "ends_with",
         "make_array",
         "starts_with",
+        *CONSTRUCTORS,
+        *RELATIONS,
     }
 )
-"""Functions that take any constants that are not null, so that only the types matter."""
+"""Functions whose type depends on the types of arguments only, unless a constant is null."""
 
 _RESULT_TYPES = Cache(4096)
 """The types of such calls by the name and the types of arguments."""

@@ -147,7 +147,7 @@ def points_of(geometries: pa.Array) -> Points:
 
 def coordinates(structs: pa.Array, names: tuple[str, ...]) -> NDArray[np.float64]:
     """Return some members of structs of doubles, nulls as NaN, shape (n, number of names)."""
-    found = np.empty((len(structs), len(names)))
+    found = np.empty((len(structs), len(names)), order="F")
     for place, name in enumerate(names):
         found[:, place] = pc.struct_field(structs, name).to_numpy(zero_copy_only=False)
     return found

@@ -43,6 +43,8 @@ def require_shallow(values: pa.Array, form: Form) -> None:
         FilterError: If one has.
     """
     most_bytes = _MOST_DEEP * _HEADER_BYTES
+    if values.nbytes <= most_bytes:
+        return
     longest = pc.max(pc.binary_length(values)).as_py()
     if longest is None or longest <= most_bytes:
         return

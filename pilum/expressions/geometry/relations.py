@@ -83,18 +83,20 @@ def _related(
     name: str, one: pa.Array, other: pa.Array, is_null: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Compare geometries with as many others, or with a single one."""
-    boxes, others = bounds_of(one), bounds_of(other)
+    single = _comparable(other) if len(other) == 1 else None
+    boxes = bounds_of(one)
+    others = bounds_of(other) if single is None else import_shapely().bounds(single)
     is_compared = overlap(boxes, others)
     if name == "st_equals":  # empty geometries are equal
         is_compared |= np.isnan(boxes).all(axis=1) & np.isnan(others).all(axis=1)
     is_compared &= ~is_null
     found = np.full(len(one), name == "st_disjoint")
-    if len(other) < len(one) and name in _OF_POINTS and _are_points(one):
+    if single is not None and name in _OF_POINTS and _are_points(one):
         x, y = boxes[is_compared, 0], boxes[is_compared, 1]
-        found[is_compared] = _compared(_OF_POINTS[name], _comparable(other), x, y)
+        found[is_compared] = _compared(_OF_POINTS[name], single, x, y)
     elif is_compared.any():
         mask = pa.array(is_compared)
-        right = _comparable(other if len(other) < len(one) else filtered(other, mask))
+        right = _comparable(filtered(other, mask)) if single is None else single
         left = _comparable(filtered(one, mask))
         found[is_compared] = _compared(_MIRRORED[name], right, left)
     return found

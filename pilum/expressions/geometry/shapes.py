@@ -98,4 +98,5 @@ def _of_points(values: pa.Array, name: str) -> Shapes:
     kind: Any = shapely.GeometryType[_TYPES[name]]
     if len(points) == 0:  # which shapely 2.2 refuses
         return np.full(len(values), shapely.from_wkt(f"{_TYPES[name]} EMPTY"), np.object_)
+    points = np.ascontiguousarray(points)  # x and y by turns, as shapely needs them
     return np.asarray(shapely.from_ragged_array(kind, points, offsets[::-1]), np.object_)

@@ -48,9 +48,10 @@ def _cells(low: NDArray[np.float64], high: NDArray[np.float64]) -> _Numbers:
     first, last = low.min(), high.max()
     with np.errstate(all="ignore"):  # infinite ends, and ranges that are all alike
         share = (low / 2 + high / 2 - first) / (last - first)
-    cells = np.nan_to_num(share, nan=0.0, posinf=1.0, neginf=0.0).clip(0.0, 1.0)
-    numbers: _Numbers = (cells * ((1 << _BITS) - 1)).astype(np.uint32)
-    return numbers
+    np.fmax(share, 0.0, out=share)  # NaN becomes 0
+    np.fmin(share, 1.0, out=share)
+    cells: _Numbers = (share * ((1 << _BITS) - 1)).astype(np.uint32)
+    return cells
 
 
 def places_on_curve(x: _Numbers, y: _Numbers) -> _Numbers:

@@ -36,6 +36,7 @@ from pilum.index.rtree.writing import (
     NUM_PAGES,
     PAGE_ROWS,
     PAGES_FILE,
+    boxes_around,
 )
 from pilum.index.scalar.stored_rows import StoredRows
 
@@ -192,7 +193,10 @@ class RTreeIndex(Index):
         if len(self._page_boxes):
             numbers = ranges.rows()
             pages = numbers[numbers < self._num_items] // self.page_rows
-            self._require_inside(boxes[: len(pages)], self._page_boxes[pages])
+            if len(pages):
+                starts = np.flatnonzero(np.diff(pages, prepend=-1))
+                around = boxes_around(boxes[: len(pages)], starts)
+                self._require_inside(around, self._page_boxes[pages[starts]])
 
     def _require_inside(self, inner: Boxes, outer: Boxes) -> None:
         if (inner[:, :2] < outer[:, :2]).any() or (inner[:, 2:] > outer[:, 2:]).any():

@@ -29,6 +29,7 @@ __all__ = [
     "PAGES_FILE",
     "PAGE_ROWS",
     "Items",
+    "boxes_around",
     "write",
 ]
 
@@ -71,8 +72,9 @@ class Items:
         """Join rows."""
         empty = np.empty(0, np.uint64)
         found = [cls(np.empty((0, 4)), empty, empty), *parts]
+        count = sum(len(one.boxes) for one in found)
         return cls(
-            np.concatenate([one.boxes for one in found]),
+            np.concatenate([one.boxes for one in found], out=np.empty((count, 4))),
             np.concatenate([one.references for one in found]),
             np.concatenate([one.nulls for one in found]),
         )
@@ -83,14 +85,11 @@ def write(items: Items, page_rows: int, folder: IndexFolderWriter) -> None:
     order = hilbert_order(items.boxes)
     levels = Levels.of(len(order), page_rows)
     with folder.file(PAGES_FILE, COLUMNS) as file:
-        boxes, references, num_pages = items.boxes[order], items.references[order], 0
-        for first in range(0, len(order), _ROWS_TOGETHER):
-            own = slice(first, first + _ROWS_TOGETHER)
-            _write_rows(file, boxes[own], references[own])
+        boxes, num_pages = _write_items(file, items, order, page_rows), 0
         for _ in levels.sizes[1:]:
-            boxes = _boxes_of_pages(boxes, page_rows)
             _write_rows(file, boxes, np.arange(num_pages, num_pages + len(boxes), dtype=np.uint64))
             num_pages += len(boxes)
+            boxes = _boxes_of_pages(boxes, page_rows)
         file.add_metadata(
             {
                 PAGE_ROWS: str(page_rows),
@@ -103,13 +102,31 @@ def write(items: Items, page_rows: int, folder: IndexFolderWriter) -> None:
     folder.write(NULLS_FILE, pa.table([[nulls]], schema=_NULLS_COLUMNS))
 
 
+def _write_items(
+    file: IndexFileWriter, items: Items, order: NDArray[np.int64], page_rows: int
+) -> Boxes:
+    """Write rows in an order; return the boxes of their pages."""
+    pages = [np.empty((0, 4))]
+    step = -(-_ROWS_TOGETHER // page_rows) * page_rows
+    for first in range(0, len(order), step):
+        rows = order[first : first + step]
+        boxes = np.asfortranarray(items.boxes[rows])
+        _write_rows(file, boxes, items.references[rows])
+        pages.append(_boxes_of_pages(boxes, page_rows))
+    return np.concatenate(pages)
+
+
 def _write_rows(file: IndexFileWriter, boxes: Boxes, ids: NDArray[np.uint64]) -> None:
     structs = pa.StructArray.from_arrays([pa.array(end) for end in boxes.T], fields=_ENDS)
     file.write(pa.RecordBatch.from_arrays([structs, pa.array(ids)], schema=COLUMNS))
 
 
 def _boxes_of_pages(boxes: Boxes, page_rows: int) -> Boxes:
-    starts = np.arange(0, len(boxes), page_rows)
+    return boxes_around(boxes, np.arange(0, len(boxes), page_rows))
+
+
+def boxes_around(boxes: Boxes, starts: NDArray[np.int64]) -> Boxes:
+    """Return the box around each run of boxes, given the first one of each run."""
     low = np.minimum.reduceat(boxes[:, :2], starts)
     return np.hstack([low, np.maximum.reduceat(boxes[:, 2:], starts)])
 

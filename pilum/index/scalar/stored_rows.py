@@ -92,7 +92,7 @@ class StoredRows:
     def _array(self, column: pa.Array) -> NDArray[Any]:
         if pa.types.is_struct(column.type):
             members = [self._array(member) for member in column.flatten()]
-            return np.stack(members, axis=1)
+            return np.stack(members).T  # each member in one piece
         is_list = pa.types.is_fixed_size_list(column.type)
         items = column.flatten() if is_list else column
         width = column.type.list_size if is_list else 1
