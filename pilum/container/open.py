@@ -10,7 +10,6 @@ A new family is one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,15 +24,14 @@ from pilum.container.writer import DataFileWriter, FileOptions, FileWriter
 from pilum.errors import (
     CorruptFileError,
     UnsupportedFormatError,
-    UnsupportedTypeError,
     UnsupportedVersionError,
 )
 from pilum.format.paths import require_storable as require_storable_paths
 from pilum.format.schema import Field, Schema
-from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.format.version import FileVersion
 from pilum.storage.base import Sink, Source
 
-__all__ = ["default_version", "field_reader", "new_file", "open_file", "require_storable"]
+__all__ = ["field_reader", "new_file", "open_file", "require_storable"]
 
 
 _DEFAULTS = FileOptions()
@@ -170,15 +168,3 @@ def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool
         return  # every version stores these types; tables may have thousands of such columns
     require_storable_paths(schema, version)
     _FAMILIES[version]().require_storable(schema, version, has_sidecars)
-
-
-def default_version(schema: Schema, *, has_sidecars: bool) -> FileVersion:
-    """Return the version of new files: the default one, or 2.1 if only that can hold the schema.
-
-    Source: docs/decisions/0004-default-file-version.md.
-    """
-    for version in (DEFAULT_VERSION, FileVersion.V2_1):
-        with suppress(UnsupportedTypeError):
-            require_storable(schema, version, has_sidecars=has_sidecars)
-            return version
-    return DEFAULT_VERSION

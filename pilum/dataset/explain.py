@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from pilum.container.dry_run import explain_batches, explain_written
 from pilum.container.explain import PageExplanation
-from pilum.container.open import default_version, field_reader, open_file
+from pilum.container.open import field_reader, open_file
 from pilum.container.segments import FilePart
 from pilum.container.writer import FileOptions
 from pilum.dataset.base import DatasetBase
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
-from pilum.format.version import FileVersion
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.pictures.page_map import Box, ColumnPages, PageMap, encoding_of
 from pilum.pictures.words import size_text
 from pilum.storage.base import Source
@@ -117,7 +117,7 @@ def explain(
         raise InvalidInputError("fragment_ids: pass an open table")
     if isinstance(source, pa.Table | pa.RecordBatch):
         asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
-        version = asked or default_version(Schema.from_arrow(source.schema), has_sidecars=True)
+        version = asked or DEFAULT_VERSION
         return Explanation(tuple(_of_rows(source, columns, version, encoding_options)))
     if data_storage_version is not None or encoding_options != _NO_OPTIONS:
         raise InvalidInputError(

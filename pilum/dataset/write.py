@@ -18,7 +18,6 @@ from typing import Any, Literal, Self, TypedDict
 
 import pyarrow as pa
 
-from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
 from pilum.dataset.base import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import mentions_blobs, to_reader
@@ -27,7 +26,7 @@ from pilum.dataset.settings import DatasetBasePath, bases_to_commit
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.schema import Schema
-from pilum.format.version import FileVersion
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.progress import FragmentWriteProgress
 from pilum.progress_display import counted, progress
 from pilum.storage.base import Store
@@ -308,17 +307,15 @@ def write_transaction(
     snapshot = _existing(store, wanted.mode, pinned)
     bases = wanted.bases(snapshot)
     reader = to_reader(data, schema)
-    created = new_schema(reader.schema) if snapshot is None else None
-    version = _file_version(snapshot, wanted, created)
+    version = _file_version(snapshot, wanted)
     options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
     if version.has_blobs_v2 and mentions_blobs(reader.schema):
         reader = with_blobs_v2(reader)
-        created = None
     appends = wanted.mode == "append" and snapshot is not None
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, wanted)
         if snapshot and appends
-        else created or new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
+        else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
     )
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
@@ -398,15 +395,12 @@ def _first_field_id(snapshot: Snapshot) -> int:
     return Snapshot.latest(snapshot.store).manifest.first_new_field_id
 
 
-def _file_version(snapshot: Snapshot | None, wanted: Write, created: Schema | None) -> FileVersion:
-    """Return the version of the new files of a table, or of one that is created with a schema."""
+def _file_version(snapshot: Snapshot | None, wanted: Write) -> FileVersion:
+    """Return the version of the new files of a table, or of one that is created."""
     asked = wanted.data_storage_version
     version = None if asked is None else FileVersion.parse(asked)
     if snapshot is None or (version and wanted.mode != "append"):
-        if version is not None:
-            return version
-        assert created is not None
-        return default_version(created, has_sidecars=True)
+        return version or DEFAULT_VERSION
     return require_version(snapshot, asked)
 
 

@@ -16,13 +16,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from pilum.container.open import default_version
 from pilum.container.writer import FileOptions
 from pilum.distributed.versions import TableVersion
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.schema import Schema
-from pilum.format.version import FileVersion
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.changes.add_columns import require_not_legacy
 from pilum.table.changes.schema_changes import with_missing_columns
 from pilum.table.commit.jobs import JobKey
@@ -248,7 +247,7 @@ def _new(
     job: WriteJob, schema: pa.Schema, version: FileVersion | None, first_field_id: int = 0
 ) -> WriteJob:
     """Return a job whose columns are those of the data."""
-    version = version or default_version(new_schema(schema), has_sidecars=True)
+    version = version or DEFAULT_VERSION
     if version.has_blobs_v2:
         schema = schema_with_blobs_v2(schema)
     options = replace(job.options, version=version)

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from pilum.container.open import default_version, new_file
+from pilum.container.open import new_file
 from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.format.version import FileVersion
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
 from pilum.storage.vended import options_of_table
@@ -188,7 +188,7 @@ class LanceFileWriter:
 
     def _begin(self, schema: pa.Schema) -> DataFileWriter:
         created = new_schema(schema)
-        version = self._asked or default_version(created, has_sidecars=False)
+        version = self._asked or DEFAULT_VERSION
         self._alignment = align(schema, created)
         sink = self._store.sink(self._name)
         try:
