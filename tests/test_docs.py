@@ -1,4 +1,4 @@
-"""Every Python block of the README and the guides runs.
+"""Every Python block of the README and the guides runs, and every link leads somewhere.
 
 The blocks of one page are run in order, as one script, in an empty folder and an interpreter of
 their own. A block that cannot run is preceded by a line that says why:
@@ -103,3 +103,40 @@ def test_a_block_is_left_out_without_its_package() -> None:
     page = "<!-- needs: {} -->\n```python\nrun()\n```\n"
     assert script(page.format("numpy")).split() == ["run()"]
     assert script(page.format("nosuchpackage")).split() == []
+
+
+def test_every_page_is_in_the_navigation_and_the_index() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert {page for page in pages if f": {page}\n" not in navigation} == set()
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert {page for page in pages if f"]({page})" not in index} == {"index.md"}
+
+
+def test_every_link_leads_to_a_page_and_a_heading() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    headings = {page: set(map(anchor, headings_of(page))) for page in pages}
+    dead = set()
+    for page in pages:
+        for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text())):
+            path, _, heading = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not (
+                link.startswith("https://")
+                or (target.exists() and (not heading or heading in headings[target]))
+            ):
+                dead.add((str(page.relative_to(ROOT)), link))
+    assert dead == set()
+
+
+def headings_of(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.*)$", without_blocks(page.read_text()), re.MULTILINE)
+
+
+def without_blocks(page: str) -> str:
+    return re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchor(heading: str) -> str:
+    """The name by which links refer to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
