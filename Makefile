@@ -83,7 +83,7 @@ protos: build/protos/done ## Generate pilum/format/pb from protos/*.proto
 	build/protos/bin/python -m grpc_tools.protoc --proto_path=pilum/format/pb=protos \
 	    --python_out=. --pyi_out=. protos/*.proto
 
-lock: $(DONE)/venv ## Write requirements/*.lock anew; ARGS="--upgrade" takes newer versions
+lock: $(DONE)/venv ## Rewrite requirements/*.lock; ARGS="--upgrade" takes newer versions
 	scripts/lock.sh $(BIN)/python $(ARGS)
 
 clean: ## Remove everything that the targets here made

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes requirements/*.lock anew from the ranges in pyproject.toml.
+# Rewrites requirements/*.lock from the ranges in pyproject.toml.
 # Usage: scripts/lock.sh PYTHON [ARGUMENT...]; the arguments go to "uv pip compile", such as --upgrade.
 set -eu
 cd "$(dirname "$0")/.."
