@@ -30,16 +30,16 @@ LINES = {
     "S1.3": "Buffers between pages; global buffers, written and read by number",
     "S1.4": "Opening in one or two requests; metadata of single columns",
     "S1.5": "Reading a file from front to back",
-    "S1.6": "A container that knows no types",
+    "S1.6": "A container that does not depend on types",
     "S2.1": "The folders of a table, and every field of a manifest",
     "S2.2": "Feature flags of readers and writers; unknown ones are refused",
     "S2.3": "Fragments of several files, columns by field id and number",
-    "S2.4": "What no file of a fragment holds is null",
+    "S2.4": "Columns that are in no file of a fragment are null",
     "S2.5": "0.1 files: page table, offsets of batches, manifest inside, plain, binary, dictionary",
     "S2.6": "Append, overwrite and new columns touch metadata only",
     "S2.7": "Deletion files in both forms, in scans and in searches",
     "S2.8": "Commits are atomic, in file systems and object stores",
-    "S2.9": "Transaction files, retries, and conflicts where nobody can be sure",
+    "S2.9": "Transaction files, retries, and commits whose outcome is unknown",
     "S2.10": "A store of manifests outside of the table",
     "S2.11": "Statistics of pages of 0.1 files, and what may not be concluded from them",
     "S2.12": "Row ids that stay when rows move",
@@ -55,16 +55,16 @@ LINES = {
     "S4.8": "Fixed-size lists, flattened, with validity of items",
     "S4.9": "Flat, variable, constant, bitpacking, FSST, runs, split streams, LZ4 and zstd",
     "S4.10": "Every key of field metadata that steers the writer, and its default",
-    "S4.11": "What readers learn of a page first is kept, unless a scan has no use for it",
+    "S4.11": "Metadata of pages that readers fetch first is cached, unless only a scan needs it",
 }
 """What each id asks for, in one line."""
 
 _HEAD = """\
 # Checklist
 
-Written by `make checklist`; a test holds it up to date. The lines are what the five founding
-documents of the format ask for: S0 and S1 the container, S2 and S3 tables and files of version 0.1,
-S4 the encodings of 2.1. A line is held by the tests that name it.
+Written by `make checklist`; a test checks that it is up to date. The lines are what the five first
+documents of the format require: S0 and S1 the container, S2 and S3 tables and files of version 0.1,
+S4 the encodings of 2.1. The tests that name a line check it.
 """
 
 

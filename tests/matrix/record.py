@@ -90,14 +90,16 @@ def _key(cell: Cell) -> _KEY:
 _HEAD = """\
 # What is read and written
 
-Written by `make matrix`; a test holds it up to date. Each cell tells of three directions: what
-pilum wrote and the reference implementation (pylance 14.0.2) read, what it wrote and pilum read,
-what pilum wrote and read itself. ✓ says that all values came back, bit by bit, by scans, ranges
-and takes, with nulls nowhere, at some places, everywhere, and at the outer or inner levels only.
-✗ says that somebody refused, ◐ that this is so for some of these patterns only; the number leads
-to who it was and what was said.
+Written by `make matrix`; a test checks that it is up to date. Each cell has three signs. The first
+is for what pilum wrote and the reference implementation (pylance 14.0.2) read, the second for what
+the reference wrote and pilum read, the third for what pilum wrote and read itself.
 
-A test of every change runs these cells and a sample of the whole matrix, which crosses them with
+✓ means that all values came back, bit by bit, by scans, ranges and takes: with no nulls, some nulls
+and only nulls, and with nulls at the outer or inner levels only. ✗ means that one side refused or
+changed them, and ◐ that this is so for some of these patterns. The numbers refer to the list of the
+libraries that refused, and of their errors, below.
+
+The tests run these cells and a sample of the whole matrix. The matrix crosses the types with
 shapes of values ({shapes}), numbers of rows ({sizes}) and settings of fields ({settings}), any
 two of them together: {runs} combinations for each of {kinds} types.
 """
