@@ -80,7 +80,7 @@ class ColumnChanges(DatasetBase):
                 column becomes non-nullable.
             UnsupportedFeatureError: If a field has no name of its own.
             UnsupportedVersionError: If the type of a struct member is to change in a table of
-                version 2.0.
+                version 2.0, or that of the items of a list in a table of version 2.0 or 0.1.
             SchemaMismatchError: If a column has nulls but is to be non-nullable, cannot be cast to
                 the type, or has a value that does not fit.
             InvalidInputError: If the type of an indexed column is to change, or a type change is

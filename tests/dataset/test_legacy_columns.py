@@ -139,3 +139,16 @@ def test_what_such_files_cannot_hold_is_refused_and_nothing_changes(
     assert pilum.dataset(dataset.uri).version == dataset.version
     with pytest.raises(UnsupportedVersionError, match="without values"):
         dataset.insert(TABLE.append_column("more", pa.array(range(20))), schema_mode="merge")
+
+
+@pytest.mark.parametrize("path", ["l.item", "s.l.item"])
+def test_items_of_lists_change_with_their_list_only(tmp_path: Path, path: str) -> None:
+    table = pa.table({"l": [[1], [2, 3]], "s": [{"l": [4]}, {"l": [5]}]})
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="0.1")
+    with pytest.raises(UnsupportedVersionError, match="change the whole list"):
+        dataset.alter_columns({"path": path, "data_type": pa.int32()})
+    assert len(list((tmp_path / "t" / "data").iterdir())) == 1
+    dataset.alter_columns(
+        {"path": path.removesuffix(".item"), "data_type": pa.list_(pa.int32())},
+    )
+    assert dataset.to_table().to_pylist() == table.to_pylist()

@@ -236,11 +236,18 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
 
 def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
     """Raise UnsupportedVersionError if new members of columns cannot have files of their own."""
-    version = snapshot.manifest.data_version
-    if version is FileVersion.V2_0 and any(snapshot.schema.find(field.id) for field in new.fields):
+    version, schema = snapshot.manifest.data_version, snapshot.schema
+    if version is FileVersion.V2_0 and any(schema.find(field.id) for field in new.fields):
         raise UnsupportedVersionError(
             f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
             "where a column and its members are in one file"
+        )
+    if version is FileVersion.LEGACY and any(
+        field.is_list and schema.find(field.id) for field in new.walk()
+    ):
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: items of lists cannot change alone in a table of version "
+            f"{version}, where a list and its items are in one file; change the whole list"
         )
 
 
