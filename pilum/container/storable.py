@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -28,6 +30,8 @@ def _check(
 ) -> None:
     if field.is_plain:
         return
+    if field.blob_version == 0 and _BLOB in field.metadata:
+        _refuse_blobs(field, path)
     if field.is_packed:
         if version is not FileVersion.V2_0:  # version 2.0 has its own rules, see `v2_0/writer.py`
             _check_packed(field, version, path)
@@ -36,15 +40,22 @@ def _check(
         raise UnsupportedTypeError(f"column {path!r}: files cannot store lists of such blobs")
     if field.blob_version == 2:
         _check_blobs_v2(field, version, has_sidecars, path)
-    if field.blob_version == 0 and _BLOB in field.metadata:
-        raise UnsupportedTypeError(
-            f"column {path!r}: blobs must be large_binary, not {field.logical_type}"
-        )
     if field.blob_version:
         return
     for child in field.children:
         below = f"{path}.{child.name}"
         _check(child, version, has_sidecars, below, in_list=in_list or field.is_list)
+
+
+def _refuse_blobs(field: Field, path: str) -> NoReturn:
+    if field.is_struct:
+        raise UnsupportedTypeError(
+            f"column {path!r}: descriptors of blobs, as scans return them, locate bytes in files "
+            "of another table; read the bytes, with blob_handling='all_binary'"
+        )
+    raise UnsupportedTypeError(
+        f"column {path!r}: blobs must be large_binary, not {field.logical_type}"
+    )
 
 
 def _check_blobs_v2(field: Field, version: FileVersion, has_sidecars: bool, path: str) -> None:

@@ -283,3 +283,16 @@ def test_columns_without_blobs_are_refused(tmp_path: Path, version: str) -> None
         dataset.to_table(blob_handling="nope")  # type: ignore[arg-type]
     assert dataset.take_blobs("b", indices=[]) == []
     assert dataset.read_blobs("b", ids=[0]) == dataset.read_blobs("b", addresses=[0]) == [(0, b"x")]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_descriptors_are_not_written_to_another_table(tmp_path: Path, version: str) -> None:
+    dataset = write(tmp_path / "t", [b"a" * 70_000, None], data_storage_version=version)
+    for source in (dataset, dataset.to_table(), dataset.scanner()):
+        with pytest.raises(UnsupportedTypeError, match="of another table"):
+            pilum.write_dataset(source, tmp_path / "copy")
+    with pytest.raises(UnsupportedTypeError, match="of another table"):
+        pilum.write_dataset(dataset, dataset, mode="overwrite")
+    assert not (tmp_path / "copy").exists()
+    copy = dataset.deep_clone(str(tmp_path / "copy"), dataset.version)
+    assert [data for _, data in copy.read_blobs("b", indices=[0, 1])] == [b"a" * 70_000, None]
