@@ -76,7 +76,7 @@ class Reading(DatasetBase):
             include_deleted_rows: Whether to also return rows that are deleted but still stored;
                 requires `with_row_id`, whose values are null for them.
             scan_stats_callback: Function that is called with `ScanStatistics` at the end of a scan.
-            batch_readahead: A hint without effect; the same holds for the next arguments.
+            batch_readahead: A hint without effect.
             fragment_readahead: A hint without effect.
             io_buffer_size: A hint without effect.
             use_stats: A hint without effect.

@@ -59,7 +59,7 @@ _INDEX_USE = ("use_scalar_index", "fast_search", "index_segments")
 
 @dataclass(frozen=True)
 class ScanStatistics:
-    """The statistics of what a scan read from the store.
+    """The statistics of what a scan read from the store, indices included.
 
     Concurrent reads of the same location are also counted.
 
@@ -67,7 +67,7 @@ class ScanStatistics:
         iops: Number of requests.
         requests: The same as `iops`; coalesced requests count as one.
         bytes_read: Number of bytes read.
-        indices_loaded: Always 0: no index is read.
+        indices_loaded: Always 0; what is done in indices is not counted.
         parts_loaded: Always 0.
         index_comparisons: Always 0.
         index_cache_hits: Always 0.
