@@ -213,7 +213,7 @@ class MergeClauses:
         return self
 
     def retry_timeout(self, timeout: timedelta) -> Self:
-        """Set the time after the call from which no retry starts; 30 seconds by default."""
+        """Set the time from which no retry starts; 30 seconds by default, on Spark 10 minutes."""
         self._retries = replace(self._retries, retry_timeout=timeout)
         return self
 
