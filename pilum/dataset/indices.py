@@ -168,7 +168,8 @@ class Indices(DatasetBase):
             index_uuid: As for `create_scalar_index`.
             progress_callback: As for `create_scalar_index`.
             num_partitions: Number of partitions; None for the number of rows divided by
-                `target_partition_size`.
+                `target_partition_size`, at most 4,096. It is never more than there are rows, or
+                for IVF_PQ than the number of rows divided by `sample_rate`.
             target_partition_size: Rows of a partition; by default 4,096 for IVF_FLAT and IVF_RQ,
                 8,192 for IVF_PQ and IVF_SQ, and 1,048,576 with graphs.
             ivf_centroids: Centroids of the partitions, as an array of shape (partitions, dimension)

@@ -50,7 +50,7 @@ class EncodingOptions:
         rle_threshold: Run-length encoding needs fewer runs than this share of the values.
         bss: "on" or "off" for byte-stream split where values are compressed with lz4 or zstd;
             "auto" tries it on a sample.
-        dict_divisor: A dictionary has at most this fraction of the number of values.
+        dict_divisor: A dictionary has at most the number of values divided by this.
         dict_size_ratio: A dictionary with its indices has at most this share of the plain bytes.
         dict_values_compression: Compression of dictionaries, since file version 2.2.
         dict_values_compression_level: Level of zstd, 0 for its default.
