@@ -1,7 +1,7 @@
 """Every Python block of the README and the guides runs, and every link leads somewhere.
 
-The blocks of one page are run in order, as one script, in an empty folder and an interpreter of
-their own. A block that cannot run is preceded by a line that says why:
+The blocks of one page are run in order, as one script in an empty folder (`pages.py`). A block that
+cannot run is preceded by a line that says why:
 
     <!-- not run: needs a cluster -->
 
@@ -27,13 +27,15 @@ from guard import GUARD_SECONDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(ROOT.glob("docs/guide/*.md"))]
-SMALL_SPARK = "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell"
-"""How pages start Spark: it plans for few rows."""
+SMALL_SPARK = (
+    "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false "
+    "--conf spark.python.daemon.module=spark.preloaded pyspark-shell"
+)
+"""How pages start Spark: it plans for few rows, and its workers import nothing."""
 FENCES = {"```python", "```sh", "```text", "```sql"}
 NOT_RUN = "<!-- not run:"
 NEEDS = re.compile("<!-- needs: ([a-z]+) -->")
-_MOST_STARTS = 10
-"""Spark waits ten seconds for a Python process of a stream; a page that this ends runs again."""
+RUNNER = Path(__file__).with_name("pages.py")
 
 
 def script(page: str) -> str:
@@ -58,40 +60,61 @@ def _is_missing(line: str) -> bool:
     return package is not None and find_spec(package[1]) is None
 
 
-def needs(text: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.spark, pytest.mark.slow] if "pyspark" in text else []
+TEXTS = {page: script(page.read_text()) for page in PAGES}
+ON_SPARK = [page for page in PAGES if "pyspark" in TEXTS[page]]
+PLAIN = [page for page in PAGES if page not in ON_SPARK]
+Errors = dict[Path, str]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=str(page.relative_to(ROOT)), marks=needs(script(page.read_text())))
-        for page in PAGES
-    ],
-)
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    file = tmp_path / page.name
-    file.write_text(script(page.read_text()))
+def errors_of(kind: str, pages: list[Path], folder: Path) -> Errors:
+    """Run pages, and return the traceback of each that fails."""
+    files = {page: folder / f"{page.stem}.py" for page in pages}
+    for page, file in files.items():
+        file.write_text(TEXTS[page])
+    (empty := folder / "empty").mkdir()
     own = {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": SMALL_SPARK,
         **jvm.ENVIRONMENT,
     }
-    for attempt in range(_MOST_STARTS):
-        folder = tmp_path / f"empty {attempt}"
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, file],
-            cwd=folder,
-            env={**os.environ, **own},
-            capture_output=True,
-            text=True,
-            timeout=GUARD_SECONDS,
-        )
-        if "Python worker failed to connect back" not in done.stderr:
-            break
+    done = subprocess.run(
+        [sys.executable, RUNNER, kind, *files.values()],
+        cwd=empty,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=GUARD_SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
+    return {page: file.with_suffix(".error").read_text() for page, file in files.items()}
+
+
+@pytest.fixture(scope="module")
+def plain_errors(tmp_path_factory: pytest.TempPathFactory) -> Errors:
+    return errors_of("plain", PLAIN, tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def spark_errors(tmp_path_factory: pytest.TempPathFactory) -> Errors:
+    return errors_of("spark", ON_SPARK, tmp_path_factory.mktemp("spark"))
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=name_of)
+def test_the_blocks_of_a_page_run(page: Path, plain_errors: Errors) -> None:
+    assert not plain_errors[page]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ON_SPARK, ids=name_of)
+def test_the_blocks_of_a_page_about_spark_run(page: Path, spark_errors: Errors) -> None:
+    assert not spark_errors[page]
 
 
 def test_a_block_with_a_reason_is_left_out() -> None:
