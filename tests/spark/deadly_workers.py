@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from spark import preloaded
 
-__all__ = ["System", "die", "grandparent"]
+__all__ = ["System", "die", "die_with_driver", "grandparent"]
 
 
 class System:
@@ -38,10 +38,15 @@ class WorkerSystem(System):
         if folder and _is_said(f"{folder}.kills"):
             die()
         if folder and not _is_said(f"{folder}.passes") and Path(f"{folder}.waits").exists():
-            _note(f"{folder}.waiting", str(grandparent()))
-            while os.getppid() != 1:  # the daemon ends with the driver
-                time.sleep(0.02)
-            die()
+            die_with_driver(f"{folder}.waiting")
+
+
+def die_with_driver(note: str) -> NoReturn:
+    """Note the driver's process in a file, and wait until it is killed."""
+    _note(note, str(grandparent()))
+    while os.getppid() != 1:  # the daemon ends with the driver
+        time.sleep(0.02)
+    die()
 
 
 def _note(path: str, text: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -144,11 +145,15 @@ def all_at_once(spark: SparkSession, places: dict[str, str]) -> None:
 
 
 def driver_killed(
-    spark: SparkSession, uri: str, operations: Sequence[Operation] = OPERATIONS
+    spark: SparkSession,
+    uri: str,
+    operations: Sequence[Operation] = OPERATIONS,
+    others: Mapping[str, Callable[[SparkSession, str], Any]] = MappingProxyType({}),
 ) -> NoReturn:
     """Run all operations, and kill the driver when each has written a file and reported none.
 
-    Where it has several tasks, one of them has ended.
+    Where it has several tasks, one of them has ended. The others, by their tables, run beside them;
+    each notes itself that its driver may be killed (`die_with_driver`).
     """
     places = prepared(uri, operations)
     for one in operations:
@@ -156,7 +161,9 @@ def driver_killed(
             Path(f"{places[one.name]}.passes").touch()
         Path(f"{places[one.name]}.waits").touch()
         Thread(target=one.run, args=(spark, places[one.name]), daemon=True).start()
-    notes = [Path(f"{place}.waiting") for place in places.values()]
+    for place, run in others.items():
+        Thread(target=run, args=(spark, place), daemon=True).start()
+    notes = [Path(f"{place}.waiting") for place in (*places.values(), *others)]
     assert exist(notes), [note.name for note in notes if not note.exists()]
     print("done", flush=True)
     os.kill(int(notes[0].read_text()), signal.SIGKILL)

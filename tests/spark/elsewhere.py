@@ -2,9 +2,8 @@
 
 python elsewhere.py connect TABLE         a Spark Connect server, started by the session
 python elsewhere.py spark://… TABLE       a standalone master and its workers, with speculation
-python elsewhere.py killed TABLE          workers that are killed, and then the driver
-python elsewhere.py job TABLE             one that is killed in the middle of a job with a journal
-python elsewhere.py index TABLE           one that is killed in the middle of building an index
+python elsewhere.py killed TABLE          workers that are killed, and then the driver, which has a
+                                          job with a journal and builds an index, too
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark import deaths
-from spark.deadly_workers import grandparent
+from spark.deadly_workers import die_with_driver, grandparent
 from spark.helpers import with_patience
 from spark.narrowing.cases import CASES, ON_CONNECT, Noted, check, make
 
@@ -59,17 +58,9 @@ SPECULATION: dict[str, bool | float | int | str | None] = {
 def main(where: str, uri: str) -> None:
     """Starts a session, works, and says "done"."""
     builder = SparkSession.builder.appName("pilum-elsewhere").config(map=SETTINGS)
-    killed = {"job": killed_job, "index": killed_index}
     if where == "killed":
-        spark = builder.config(map=deaths.SETTINGS).master("local[8,2]").getOrCreate()
+        spark = builder.config(map=deaths.SETTINGS).master("local[10,2]").getOrCreate()
         killed_driver(spark, uri)
-    elif where in killed:
-        spark = builder.master("local[2]").getOrCreate()
-        try:
-            killed[where](spark, uri)
-        except Exception:
-            print("done", flush=True)
-            os._exit(0)
     elif where == "connect":
         spark = builder.config(map=deaths.SETTINGS).remote("local[8,2]").getOrCreate()
         assert not hasattr(spark, "_jvm")
@@ -279,16 +270,18 @@ def killed_driver(spark: SparkSession, uri: str) -> NoReturn:
     spark.range(4, 100, 1, 4).write.format("pilum").mode("append").save(uri)
     assert not Path(f"{uri}.kills").exists()
     deaths.workers_killed(spark, f"{uri}-workers")
-    deaths.driver_killed(spark, f"{uri}-driver")
+    others = {f"{uri}-job": job, f"{uri}-index": index}
+    for place in others:
+        pilum.write_dataset(pa.table({"id": range(40)}), place, max_rows_per_file=10)
+    deaths.driver_killed(spark, f"{uri}-driver", others=others)
 
 
-def killed_job(spark: SparkSession, uri: str) -> None:
-    """Kills the driver's JVM at the rows from 20 on, when earlier ones are committed."""
-    driver = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+def job(spark: SparkSession, uri: str) -> None:
+    """A job with a journal that waits at the rows from 20 on, when earlier ones are committed."""
 
     def double(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch["id"][0].as_py() >= 20:
-            os.kill(driver, signal.SIGKILL)
+            die_with_driver(f"{uri}.waiting")
         return pa.record_batch({"twice": pc.multiply(batch["id"], 2)})
 
     pilum.spark.add_columns(
@@ -302,26 +295,29 @@ def killed_job(spark: SparkSession, uri: str) -> None:
     )
 
 
-def killed_index(spark: SparkSession, uri: str) -> None:
-    """Kills the driver's JVM in the last of four tasks, when the others have noted segments."""
-    driver = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+def wait_for_segments(notes: Path, count: int) -> None:
+    """Wait until a job of building an index has noted so many segments."""
+    deadline = time.monotonic() + GUARD_SECONDS
+    while len(list(notes.glob("segment-*"))) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
 
-    class Deadly(SparkTasks):
-        """Tasks of which the last one kills the driver, and itself."""
+
+def index(spark: SparkSession, uri: str) -> None:
+    """An index whose last task of four waits when the others have noted segments."""
+
+    class Waiting(SparkTasks):
+        """Tasks of which the last one waits for the end of the driver."""
 
         def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
             def until_the_last(item: T, attempt: Attempt) -> R:
-                if attempt.task < 3:
-                    return work(item, attempt)
-                notes, deadline = Path(uri, "_jobs", "by-id"), time.monotonic() + GUARD_SECONDS
-                while len(list(notes.glob("segment-*"))) < 3 and time.monotonic() < deadline:
-                    time.sleep(0.01)
-                os.kill(driver, signal.SIGKILL)
-                os._exit(1)
+                if attempt.task == 3:
+                    wait_for_segments(Path(uri, "_jobs", "by-id"), 3)
+                    die_with_driver(f"{uri}.waiting")
+                return work(item, attempt)
 
             return super().run(items, until_the_last)
 
-    create_index(Deadly(spark), uri, "id", "BTREE", {}, job="by-id", fragments_per_task=1)
+    create_index(Waiting(spark), uri, "id", "BTREE", {}, job="by-id", fragments_per_task=1)
 
 
 if __name__ == "__main__":
