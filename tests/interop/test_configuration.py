@@ -106,10 +106,21 @@ def table_of(shape: str, asked: Metadata) -> pa.Table:
     return pa.Table.from_arrays([values.cast(kind)], schema=pa.schema([field]))
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
-@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: ",".join(map("=".join, asked.items())))
-@pytest.mark.parametrize("shape", SHAPES)
+def _name(asked: Metadata) -> str:
+    return ",".join(map("=".join, asked.items()))
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked", "version"),
+    [
+        pytest.param(shape, asked, version, id=f"{shape}-{_name(asked)}-{version}")
+        for row, shape in enumerate(SHAPES)
+        for column, asked in enumerate(ASKED)
+        for version in [("2.1", "2.2")[(row + column) % 2]]
+    ],
+)
 def test_metadata(tmp_path: Path, shape: str, asked: Metadata, version: str) -> None:
+    """Each pair of a shape, what is asked for it, and a version of the file."""
     table = table_of(shape, asked)
     pilum.write_dataset(table, tmp_path / "ours", data_storage_version=version)
     lance.write_dataset(table, str(tmp_path / "theirs"), data_storage_version=version)

@@ -120,10 +120,17 @@ LOST = {(kind, step) for kind in ZONES for step in ("append at last", "optimize 
 """Zones do not cover rows that moved until the next optimization."""
 
 
-@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", [pilum, lance], ids=["ours", "theirs"])
-def test_both_keep_an_index_in_turn(tmp_path: Path, kind: str, stable: bool, first: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "first", "stable"),
+    [
+        (kind, first, (number + is_theirs) % 2 == 1)
+        for number, kind in enumerate(KINDS)
+        for is_theirs, first in enumerate((pilum, lance))
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_both_keep_an_index_in_turn(tmp_path: Path, kind: str, first: Any, stable: bool) -> None:
+    """Each pair of a kind, the library that begins, and addresses or stable ids."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 40), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     create(first, uri, kind)
