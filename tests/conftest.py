@@ -49,9 +49,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", seeds(count), ids=map(str, range(count)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Keeps the tests of a file in one process."""
+    from sharing import FileScheduling
+
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins each round of `make explore` with other files; a short one may not reach all."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins with what takes long, or each round of `make explore` with other files.
+
+    A short round may not reach all.
+    """
+    if getattr(config.option, "loadgroup", False) and not EXPLORES:
+        from sharing import longest_first
+
+        longest_first(items)
     if EXPLORES:
         of_file: dict[Path, list[pytest.Item]] = {}
         for item in items:
