@@ -81,8 +81,11 @@ def step(folder: str, name: str, stop: Callable[[], Any]) -> None:
         stop()
 
 
-def stopping_source(folder: str, stop: Callable[[], Any]) -> type[PilumDataSource]:
-    """The source "stopping"; its classes travel to Spark's workers by value."""
+def stopping_source(
+    folder: str, stop: Callable[[], Any], name: str = "stopping"
+) -> type[PilumDataSource]:
+    """The source of a name; its classes travel to Spark's workers by value."""
+    source_name = name
 
     class Stopping(PilumStreamReader):
         def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -117,7 +120,7 @@ def stopping_source(folder: str, stop: Callable[[], Any]) -> type[PilumDataSourc
     class StoppingSource(PilumDataSource):
         @classmethod
         def name(cls) -> str:
-            return "stopping"
+            return source_name
 
         def streamReader(self, schema: StructType) -> PilumStreamReader:  # noqa: N802
             reader = super().streamReader(schema)
