@@ -4,15 +4,18 @@
     v2   up to 64 KiB the same (*inline*), up to 4 MiB one after another in files beside it
          (*packed*), larger ones each in a file of its own (*dedicated*)
 
-The thresholds are metadata of the field. Columns of v2 may also be *prepared*: they contain
-descriptors of payloads that already lie beside the file. The descriptors are checked and stored.
+The thresholds are metadata of the field. In tables with managed blobs, objects that belong to no
+data file take the place of the files beside it. Columns of v2 may also be *prepared*: they contain
+descriptors of payloads that are already written: beside a single file, or in objects to which a
+table with managed blobs refers. The descriptors are checked and stored.
 Payloads are written as batches arrive, so that only descriptors are buffered until a page is due.
 Source: docs/format/blobs.md, "Where payloads lie" and "Prepared columns".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,7 +29,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import DESCRIPTOR_V2, BlobKind, is_prepared
 from pilum.format.schema import Field
 
-__all__ = ["Sidecars", "contiguous", "map_blobs", "place_blobs"]
+__all__ = ["Managed", "Sidecars", "contiguous", "distinct_uris", "map_blobs", "place_blobs"]
 
 _ALIGNMENT = 64
 _PAD = b"\x48"
@@ -37,6 +40,8 @@ _INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
 _DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
 _PACK_KEY = "lance-encoding:blob-pack-file-size-threshold"
 _NO_KIND = 255
+_BESIDE = (BlobKind.PACKED, BlobKind.DEDICATED)
+_BY_URI = (BlobKind.EXTERNAL, BlobKind.MANAGED, BlobKind.MANAGED_IN_BASE)
 _INLINE_BYTES = 64 * 1024
 _DEDICATED_BYTES = 4 * 1024 * 1024
 
@@ -44,8 +49,21 @@ Write: TypeAlias = Callable[[Any], int]
 """A function that appends a buffer to the data file and returns where it starts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """The places of managed objects, as descriptors name them.
+
+    Attributes:
+        base_id: Id of the base path that contains them; None for the folder of the data file.
+        uris: Path of each object there.
+    """
+
+    base_id: int | None
+    uris: pa.StringArray
+
+
 class Sidecars(Protocol):
-    """Files beside a data file, which hold payloads of blobs."""
+    """Files for payloads of blobs: beside a data file, or managed objects."""
 
     def pack(
         self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
@@ -55,8 +73,14 @@ class Sidecars(Protocol):
     def dedicate(self, data: Any) -> int:
         """Write one payload to a file of its own and return the file's id."""
 
+    def managed(self, numbers: NDArray[np.uint32]) -> Managed | None:
+        """Return the managed objects of files; None if the files lie beside the data file."""
+
     def check_uri(self, uri: str, path: str) -> None:
-        """Raise an error if a descriptor must not refer to a URI."""
+        """Raise an error if a blob must not refer to a URI."""
+
+    def check_reference(self, kind: int, base_id: int, uri: str, path: str) -> None:
+        """Raise an error if a descriptor that is already prepared must not refer to a URI."""
 
 
 def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None) -> pa.Array:
@@ -75,7 +99,7 @@ def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars 
         if blob.blob_version == 1:
             return _place_v1(values, write)
         if is_prepared(blob):
-            return _place_prepared(blob, values, write)
+            return _place_prepared(blob, values, write, sidecars)
         assert sidecars is not None
         return _place_v2(blob, values, write, sidecars)
 
@@ -149,10 +173,16 @@ def _place_v2(field: Field, array: pa.Array, write: Write, sidecars: Sidecars) -
     for row in np.flatnonzero(has_data & large).tolist():
         made.kind[row] = BlobKind.DEDICATED
         made.blob_id[row] = sidecars.dedicate(data[row].as_buffer())
+    made.refer_to(sidecars)
     outside = alive & validity_mask(uri)
     for text in uri.filter(pa.array(outside)).unique().to_pylist():
         sidecars.check_uri(text, field.name)
-    return made.array(array, uri, outside)
+    made.kind[outside] = BlobKind.EXTERNAL
+    for name, member in (("position", made.position), ("size", made.size)):
+        if array.type.get_field_index(name) >= 0:
+            member[outside] = _members(array, name, outside)
+    made.set_uris(outside, uri)
+    return made.array(array)
 
 
 def _pack(
@@ -171,39 +201,65 @@ def _pack(
     made.blob_id[rows], made.position[rows] = placed
 
 
-def _place_prepared(field: Field, array: pa.Array, write: Write) -> pa.Array:
+def _place_prepared(
+    field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None
+) -> pa.Array:
     alive = validity_mask(array)
     kinds = np.where(alive, array.field("kind").fill_null(_NO_KIND).to_numpy(), BlobKind.INLINE)
-    _check_kinds(field, kinds)
-    inline = alive & (kinds == BlobKind.INLINE)
-    packed, beside = kinds == BlobKind.PACKED, kinds != BlobKind.INLINE
-    _require_members(field, array, {"data": inline, "blob_id": beside, "blob_size": beside})
-    _require_members(field, array, {"position": packed})
+    _check_kinds(field, kinds, in_table=sidecars is not None)
+    inline, beside = alive & (kinds == BlobKind.INLINE), np.isin(kinds, _BESIDE)
+    by_uri, managed = np.isin(kinds, _BY_URI), np.isin(kinds, _BY_URI[1:])
+    in_base, placed = kinds == BlobKind.MANAGED_IN_BASE, managed | (kinds == BlobKind.PACKED)
+    _require_members(field, array, {"data": inline, "blob_id": beside | in_base, "uri": by_uri})
+    _require_members(field, array, {"blob_size": beside | managed, "position": placed})
     made = _Descriptors(len(array))
     made.kind[:] = kinds
-    made.blob_id[beside] = _members(array, "blob_id", beside)
-    made.size[beside] = _members(array, "blob_size", beside)
-    made.position[packed] = _members(array, "position", packed)
-    wrong = beside & ((made.blob_id == 0) | (made.position > ~made.size))
-    if wrong.any():
-        raise _refused(field, wrong, "has no blob_id, or ends beyond 64 bits")
+    made.blob_id[beside | by_uri] = _members(array, "blob_id", beside | by_uri)
+    made.size[beside | by_uri] = _members(array, "blob_size", beside | by_uri)
+    made.position[placed | by_uri] = _members(array, "position", placed | by_uri)
+    if (wrong := beside & (made.blob_id == 0)).any():
+        raise _refused(field, wrong, "has no blob_id")
+    if (wrong := (beside | by_uri) & (made.position > ~made.size)).any():
+        raise _refused(field, wrong, "ends beyond 64 bits")
+    made.set_uris(by_uri, array.field("uri"))
+    if sidecars is not None:
+        for kind, base_id, _, uris in distinct_uris(made.kind, made.blob_id, made.uris):
+            for uri in uris.dictionary.to_pylist():
+                sidecars.check_reference(kind, base_id, uri, field.name)
     data = array.field("data").filter(pa.array(inline))
     made.size[inline] = _sizes(data)
     made.position[inline] = _write_aligned(data, write)
-    return made.array(array, array.field("uri"), np.zeros(len(array), dtype=np.bool_))
+    return made.array(array)
 
 
-def _check_kinds(field: Field, kinds: NDArray[np.uint8]) -> None:
-    outside = (kinds == BlobKind.EXTERNAL) | (kinds == BlobKind.MANAGED)
-    if outside.any():
-        name = BlobKind(int(kinds[outside.argmax()])).name.lower()
-        raise UnsupportedFeatureError(
-            f"column {field.name!r}, row {int(outside.argmax())} of a batch: descriptors of {name} "
-            "blobs are not written; references are, by write_dataset"
-        )
-    unknown = kinds > BlobKind.MANAGED
+def distinct_uris(
+    kinds: NDArray[np.uint8], blob_ids: NDArray[np.uint32], uris: pa.Array
+) -> Iterator[tuple[int, int, NDArray[np.intp], pa.DictionaryArray]]:
+    """Yield the kinds and base ids of descriptors with a URI, each with their rows and its URIs."""
+    for kind in np.unique(kinds[np.isin(kinds, _BY_URI)]).tolist():
+        rows = np.flatnonzero(kinds == kind)
+        for base_id in np.unique(blob_ids[rows]).tolist():
+            own = rows[blob_ids[rows] == base_id]
+            yield kind, base_id, own, uris.take(pa.array(own)).dictionary_encode()
+
+
+def _check_kinds(field: Field, kinds: NDArray[np.uint8], *, in_table: bool) -> None:
+    unknown = kinds > BlobKind.MANAGED_IN_BASE
     if unknown.any():
         raise _refused(field, unknown, f"is of kind {kinds[unknown.argmax()]}")
+    wrong = np.isin(kinds, _BESIDE if in_table else _BY_URI)
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    where = f"column {field.name!r}, row {row} of a batch: descriptors of "
+    name = BlobKind(int(kinds[row])).name.lower().replace("_", " ")
+    if in_table:
+        raise UnsupportedFeatureError(
+            f"{where}{name} blobs belong to one data file, and tables name theirs themselves"
+        )
+    raise UnsupportedFeatureError(
+        f"{where}{name} blobs are not written to single files; references are, by write_dataset"
+    )
 
 
 def _require_members(field: Field, array: pa.Array, needed: dict[str, NDArray[np.bool_]]) -> None:
@@ -231,17 +287,28 @@ class _Descriptors:
         self.position = np.zeros(count, dtype=np.uint64)
         self.size = np.zeros(count, dtype=np.uint64)
         self.blob_id = np.zeros(count, dtype=np.uint32)
+        self.uris: pa.Array = pa.repeat(pa.scalar(""), count)
 
-    def array(self, given: pa.Array, uri: pa.Array, outside: NDArray[np.bool_]) -> pa.Array:
-        """Return the descriptors, including those of URIs."""
-        self.kind[outside] = BlobKind.EXTERNAL
-        for name, member in (("position", self.position), ("size", self.size)):
-            if given.type.get_field_index(name) >= 0:
-                asked = given.field(name).fill_null(0).to_numpy()
-                member[outside] = asked[outside]
-        uris = pc.if_else(pa.array(outside), uri.fill_null(""), "")
+    def set_uris(self, rows: NDArray[np.bool_], uris: pa.Array) -> None:
+        """Set the URIs of rows to the values that an array has there."""
+        if rows.any():
+            self.uris = pc.if_else(pa.array(rows), uris, self.uris)
+
+    def refer_to(self, sidecars: Sidecars) -> None:
+        """Refer to managed objects instead of files beside the data file, if there are any."""
+        stored = np.isin(self.kind, _BESIDE)
+        managed = sidecars.managed(self.blob_id[stored]) if stored.any() else None
+        if managed is None:
+            return
+        in_base = managed.base_id is not None
+        self.kind[stored] = BlobKind.MANAGED_IN_BASE if in_base else BlobKind.MANAGED
+        self.blob_id[stored] = managed.base_id or 0
+        self.uris = pc.replace_with_mask(self.uris, pa.array(stored), managed.uris)
+
+    def array(self, given: pa.Array) -> pa.Array:
+        """Return the descriptors, null where an array is."""
         children = [pa.array(self.kind), pa.array(self.position), pa.array(self.size)]
-        children += [pa.array(self.blob_id), uris]
+        children += [pa.array(self.blob_id), self.uris]
         fields = [member.arrow for member in DESCRIPTOR_V2]
         mask = given.is_null() if given.null_count else None
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

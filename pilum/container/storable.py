@@ -59,11 +59,6 @@ def _refuse_blobs(field: Field, path: str) -> NoReturn:
 
 
 def _check_blobs_v2(field: Field, version: FileVersion, has_sidecars: bool, path: str) -> None:
-    if is_prepared(field) and has_sidecars:
-        raise UnsupportedTypeError(
-            f"column {path!r}: descriptors of blobs belong to one data file, and tables name "
-            "theirs themselves; write the file with LanceFileSession.open_writer and commit it"
-        )
     if not version.has_blobs_v2:
         raise UnsupportedTypeError(
             f"column {path!r}: blobs of version 2 need a table of file version 2.2"

@@ -45,7 +45,11 @@ from pilum.table.model.names import NamingScheme
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align, new_schema
-from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
+from pilum.table.write.blob_inputs import (
+    ingested_batches,
+    schema_without_descriptors,
+    with_blobs_v2,
+)
 from pilum.table.write.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -308,14 +312,19 @@ def write_transaction(
     bases = wanted.bases(snapshot)
     reader = to_reader(data, schema)
     version = _file_version(snapshot, wanted)
-    options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
+    options = replace(
+        wanted.options,
+        version=version,
+        targets=wanted.targets(store, bases),
+        known_bases=frozenset(base.id for base in bases),
+    )
     if version.has_blobs_v2 and mentions_blobs(reader.schema):
         reader = with_blobs_v2(reader)
     appends = wanted.mode == "append" and snapshot is not None
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, wanted)
         if snapshot and appends
-        else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
+        else _new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
     )
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
@@ -345,11 +354,15 @@ def write_transaction(
     return Transaction(read_version, operation, properties=wanted.properties, read=read)
 
 
+def _new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
+    return new_schema(schema_without_descriptors(incoming), first_id)
+
+
 def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, wanted: Write) -> Schema:
     """Return the schema of the table after the append."""
     if wanted.schema_mode is None:
         return snapshot.schema
-    schema = with_missing_columns(snapshot.manifest, incoming)
+    schema = with_missing_columns(snapshot.manifest, schema_without_descriptors(incoming))
     if schema != snapshot.schema:
         require_not_legacy(snapshot)
     return schema

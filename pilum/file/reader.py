@@ -70,8 +70,14 @@ class _FileRows:
         """Return the file itself, for blobs."""
         return self.store, self._name
 
+    def managed_blob(self, field_id: FieldId, path: str) -> tuple[Store, str]:
+        """Raise UnsupportedFormatError: the folder of the table is unknown."""
+        raise UnsupportedFormatError(
+            f"{self._name}: the managed blob {path!r}; read the table of the file"
+        )
+
     def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
-        """Raise UnsupportedFormatError: a file does not know the base paths of a table."""
+        """Raise UnsupportedFormatError: the base paths of the table are unknown."""
         raise UnsupportedFormatError(
             f"{self._name}: the blob {path!r} below base path {base_id}; read the table of the file"
         )

@@ -7,6 +7,8 @@
     prepared       struct<kind, data, uri, blob_id, blob_size, position>, the same extension type:
                    descriptors of payloads that were written ahead, and inline payloads
 
+Tables whose schema has the metadata lance.blob.managed keep payloads of v2 in objects that no data
+file owns.
 The manifest contains the first form. Scans return the second (*descriptors*), and plain
 large_binary if payloads are requested. Version 2 needs file version 2.2, where tables store both
 forms as v2. Source: docs/format/blobs.md, "Descriptors".
@@ -31,8 +33,11 @@ __all__ = [
     "given",
     "has_blobs",
     "in_files",
+    "is_descriptor",
     "is_prepared",
+    "is_relative_path",
     "materialized",
+    "prepared",
     "stored_members",
 ]
 
@@ -42,13 +47,18 @@ _BLOB = "lance-encoding:blob"
 
 
 class BlobKind(IntEnum):
-    """The place where the payload of a v2 blob is stored."""
+    """The place where the payload of a v2 blob is stored.
+
+    Managed blobs lie below the folder or base path that contains their data file, or below another
+    base path.
+    """
 
     INLINE = 0
     PACKED = 1
     DEDICATED = 2
     EXTERNAL = 3
     MANAGED = 4
+    MANAGED_IN_BASE = 5
 
 
 def _member(name: str, logical_type: str, *, nullable: bool = False) -> Field:
@@ -92,6 +102,17 @@ def is_prepared(field: Field) -> bool:
     return [(child.name, child.logical_type) for child in field.children] == _PREPARED_MEMBERS
 
 
+def is_descriptor(field: Field) -> bool:
+    """Return whether a field of a file contains the descriptors of v2 blobs."""
+    names = [child.name for child in field.children]
+    return field.is_packed and names == [member.name for member in DESCRIPTOR_V2]
+
+
+def is_relative_path(path: str) -> bool:
+    """Return whether a path leads to an object below a folder, and is the only name of it there."""
+    return not ("\\" in path or "\0" in path or {"", ".", ".."} & {*path.split("/")})
+
+
 def has_blobs(field: Field) -> bool:
     """Return whether a field, or one below it, is a column of blobs as users see it."""
     if field.is_plain or field.is_packed:
@@ -114,6 +135,14 @@ def given(schema: Schema) -> Schema:
     return _mapped(
         schema,
         lambda field: replace(field, children=GIVEN_V2) if field.blob_version == 2 else field,
+    )
+
+
+def prepared(schema: Schema) -> Schema:
+    """Return the schema with prepared descriptors for v2 blobs."""
+    return _mapped(
+        schema,
+        lambda field: replace(field, children=PREPARED_V2) if field.blob_version == 2 else field,
     )
 
 

@@ -55,6 +55,7 @@ _LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct", "m
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
+_MANAGED_BLOBS = "lance.blob.managed"
 _JSON_TEXT = "arrow.json"
 _JSON_BINARY = "lance.json"
 _JSON_METADATA = {EXTENSION_NAME: _JSON_BINARY, EXTENSION_METADATA: ""}
@@ -346,6 +347,20 @@ class Schema:
             field.metadata or field.is_json or BFLOAT16 in field.logical_type
             for field in self.walk()
         )
+
+    @property
+    def has_managed_blobs(self) -> bool:
+        """Whether payloads of blobs go to objects that no data file owns, in a table with it.
+
+        InvalidInputError is raised if the metadata has another value for it than true or false.
+        """
+        text = self.metadata.get(_MANAGED_BLOBS, "false")
+        if text not in {"true", "false"}:
+            raise InvalidInputError(
+                f"metadata {_MANAGED_BLOBS} of the schema: expected 'true' or 'false', found "
+                f"{text!r:.40}"
+            )
+        return text == "true"
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Return whether a batch can be stored as it is; False if unsure."""

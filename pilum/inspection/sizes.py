@@ -15,6 +15,7 @@ __all__ = ["FileFacts", "FileSizes", "TableSizes", "files_of", "sizes_of"]
 
 _KINDS = {
     "data": "data files and blobs",
+    "_blobs": "managed blobs",
     "_versions": "manifests",
     "_transactions": "transactions",
     "_deletions": "deletion files",

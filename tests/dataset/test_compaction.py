@@ -163,8 +163,8 @@ def test_an_interrupted_compaction_leaves_nothing(
     before = files(uri), values(uri), pilum.dataset(uri).version
     live_rows: Any = compaction.__dict__["live_rows"]
 
-    def failing(*arguments: Any) -> Iterator[pa.RecordBatch]:
-        for batch in live_rows(*arguments):
+    def failing(*arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
+        for batch in live_rows(*arguments, **keywords):
             yield batch.slice(0, 5)
             if arguments[1][0].id == 2:
                 raise error

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$pilum/format/pb/manifest_files.proto\x12\x17pilum.pb.manifest_files\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x02\n\rManifestFiles\x12\x11\n\tfragments\x18\x02 \x03(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x1a\n\rfragment_tree\x18\x16 \x01(\x0cH\x01\x88\x01\x01\x42\x10\n\x0e_index_sectionB\x10\n\x0e_fragment_treeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$pilum/format/pb/manifest_files.proto\x12\x17pilum.pb.manifest_files\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\x02\n\rManifestFiles\x12\x11\n\tfragments\x18\x02 \x03(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x12\n\nbase_paths\x18\x12 \x03(\x0c\x12\x1a\n\rfragment_tree\x18\x16 \x01(\x0cH\x01\x88\x01\x01\x42\x10\n\x0e_index_sectionB\x10\n\x0e_fragment_treeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pilum.format.pb.manifest_fi
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MANIFESTFILES']._serialized_start=99
-  _globals['_MANIFESTFILES']._serialized_end=375
+  _globals['_MANIFESTFILES']._serialized_end=395
 # @@protoc_insertion_point(module_scope)

@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.blobs import is_relative_path
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
 from pilum.storage.wrapper import StoreWrapper
@@ -36,6 +37,7 @@ __all__ = [
     "deletion_file_place",
     "free_base_id",
     "index_place",
+    "managed_blob_place",
     "own_store",
     "require_distinct",
     "with_bases",
@@ -135,17 +137,26 @@ def data_file_place(store: Store, file: DataFile) -> Place:
 
 
 def blob_place(store: Store, base_id: int, path: str) -> Place:
-    """Return the store and path of a blob below a base, as `data_file_place`; base 0 is the table.
+    """Return the store and path of a blob below a base path, as `data_file_place`.
 
-    CorruptFileError is raised if the path does not lead to a place below the base.
+    CorruptFileError is raised if the path does not lead to a place below the base path.
     """
-    names = path.split("/")
-    is_odd = "\\" in path or "\0" in path or "://" in path
-    if is_odd or not {"", ".", ".."}.isdisjoint(names):
-        raise CorruptFileError(f"a blob at {path!r}, which is no relative path", store.uri)
-    if not base_id:
-        return own_store(store), path
+    _require_blob_path(path, store)
     return _base(store, base_id, path)[1], path
+
+
+def managed_blob_place(store: Store, file: DataFile, path: str) -> Place:
+    """Return the store and path of a managed blob that a data file refers to, as `blob_place`.
+
+    The path is relative to the folder of the table, or to the base path that contains the file.
+    """
+    _require_blob_path(path, store)
+    return data_file_place(store, file)[0], path
+
+
+def _require_blob_path(path: str, store: Store) -> None:
+    if not is_relative_path(path):
+        raise CorruptFileError(f"a blob at {path!r}, which is no relative path", store.uri)
 
 
 def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-__all__ = ["READABLE", "SUPPORTED", "Feature"]
+__all__ = ["SUPPORTED", "Feature"]
 
 
 class Feature(IntFlag):
@@ -43,9 +43,7 @@ SUPPORTED = (
     | Feature.COVERING_INDEX_FIELDS
     | Feature.MIXED_DATA_FILE_VERSIONS
     | Feature.SPILLED_ROW_LINEAGE
+    | Feature.MANAGED_BLOBS
     | Feature.NON_REUSABLE_FIELD_IDS
 )
 """The features that this library reads and preserves."""
-
-READABLE = SUPPORTED | Feature.MANAGED_BLOBS
-"""The features of tables that this library reads; of others than those above, it writes none."""

@@ -381,6 +381,10 @@ class Fragment:
         left = filter(None, (overlay.without(fields) for overlay in self.overlays))
         return replace(self, overlays=tuple(left))
 
+    def file_of(self, field_id: FieldId) -> DataFile | None:
+        """Return the data file that contains a leaf; None if none does."""
+        return next((file for file in self.files if field_id in file.fields), None)
+
     @property
     def all_files(self) -> tuple[DataFile, ...]:
         """The data files, and those of the overlays."""

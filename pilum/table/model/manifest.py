@@ -23,7 +23,7 @@ from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.coverage import without_overlaid
-from pilum.table.model.features import READABLE, SUPPORTED, Feature
+from pilum.table.model.features import SUPPORTED, Feature
 from pilum.table.model.fragments import Fragments, StoredFragments
 
 __all__ = [
@@ -41,7 +41,7 @@ _FIRST_CERTAIN_COVERAGE = (0, 8, 15)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _FIRST_SECOND_OF_9999 = 253_370_764_800
 """Start of the last year of `datetime`, which is excluded so that any time zone can be used."""
-_KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
+_KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS | Feature.MANAGED_BLOBS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; no longer has a meaning
 _UNCARRIED = ("clustering", "max_clustering_id")
 
@@ -284,11 +284,16 @@ class Manifest:
         return replace(self, index_section=section)
 
     def with_flags(self) -> Manifest:
-        """Return the manifest with the reader and writer flags that its content requires."""
+        """Return the manifest with the reader and writer flags that its content requires.
+
+        InvalidInputError is raised if metadata of the schema contradict the features of tables.
+        """
         kept = (self.reader_flags | self.writer_flags) & _KEPT
         indices = table_pb2.IndexSection.FromString(self.index_section).indices
         covering = any(index.covering_fields for index in indices)
         both = kept | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        if self.schema.has_managed_blobs:
+            both |= Feature.MANAGED_BLOBS
         if self.base_paths:
             both |= Feature.BASE_PATHS
         if self.fragments.have_deletions:
@@ -317,7 +322,7 @@ def _plain(stored: Mapping[str, str]) -> dict[str, str]:
 
 def require_readable(reader_flags: int, where: str) -> None:
     """Raise UnsupportedFeatureError if a table has a feature that this library cannot read."""
-    _require_supported(reader_flags, READABLE, where, "read")
+    _require_supported(reader_flags, SUPPORTED, where, "read")
 
 
 def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:

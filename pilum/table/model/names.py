@@ -7,6 +7,7 @@
     _transactions/2-{uuid}.txn                changes of the commit that read version 2
     data/{24 binary digits}{26 hex digits}.lance
     data/{the same}/{32 binary digits}.blob    blob payloads of the data file of that name
+    _blobs/{uuid}.blob                        blob payloads that no data file owns
     _deletions/0-2-81.arrow                   deleted rows of fragment 0, selected in version 2
     _refs/tags/v1.json                        the version that is tagged "v1"
     _refs/branches/dev%2Ffeature.json         a branch, and the version where it began
@@ -26,6 +27,7 @@ from enum import Enum
 from pilum.errors import CorruptFileError
 
 __all__ = [
+    "BLOBS_FOLDER",
     "BRANCHES_FOLDER",
     "DATA_FOLDER",
     "DELETIONS_FOLDER",
@@ -48,6 +50,7 @@ __all__ = [
     "is_detached",
     "is_detached_name",
     "manifest_names",
+    "new_blob_path",
     "new_data_file_name",
     "newest_manifest_name",
     "sidecar_beside",
@@ -59,6 +62,7 @@ __all__ = [
 VERSIONS_FOLDER = "_versions"
 TRANSACTIONS_FOLDER = "_transactions"
 DATA_FOLDER = "data"
+BLOBS_FOLDER = "_blobs"
 DELETIONS_FOLDER = "_deletions"
 TAGS_FOLDER = "_refs/tags"
 BRANCHES_FOLDER = "_refs/branches"
@@ -68,6 +72,7 @@ TABLE_FOLDERS = (
     VERSIONS_FOLDER,
     TRANSACTIONS_FOLDER,
     DATA_FOLDER,
+    BLOBS_FOLDER,
     DELETIONS_FOLDER,
     INDICES_FOLDER,
 )
@@ -242,6 +247,11 @@ def sidecar_beside(path: str, blob_id: int) -> str:
 def deletion_path(fragment_id: int, read_version: int, number: int, suffix: str) -> str:
     """Return the path of a deletion file, below the root of the table."""
     return f"{DELETIONS_FOLDER}/{fragment_id}-{read_version}-{number}.{suffix}"
+
+
+def new_blob_path() -> str:
+    """Return the path of a new object for payloads of managed blobs, relative to its folder."""
+    return f"{BLOBS_FOLDER}/{uuid.uuid4()}.blob"
 
 
 def new_data_file_name(prefix: str | None = None) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import validity_mask
-from pilum.container.blobs import map_blobs
+from pilum.container.blobs import distinct_uris, map_blobs
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFormatError
 from pilum.format.blobs import BlobKind
 from pilum.format.rows import by_fragment
@@ -52,6 +52,9 @@ class BlobHome(Protocol):
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Return the store and path of the file that contains a leaf; None if none does."""
+
+    def managed_blob(self, field_id: FieldId, path: str) -> tuple[Store, str]:
+        """Return the store and path of a managed blob to which the file of a leaf refers."""
 
     def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
         """Return the store and path of a blob, given its base path and its place there."""
@@ -208,7 +211,7 @@ def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
     objects: list[tuple[Store, str]] = [place]
     num_owned = 1
     if field.blob_version == 2:
-        num_owned = _locate_outside(home, place, descriptors, alive, which, objects)
+        num_owned = _locate_outside(home, field, descriptors, alive, which, objects)
         _measure(objects, which, positions, sizes, descriptors)
     return _Places(objects, which, positions, sizes, num_owned)
 
@@ -227,7 +230,7 @@ def _numbers(
 
 def _locate_outside(
     home: BlobHome,
-    file: tuple[Store, str],
+    field: Field,
     descriptors: pa.Array,
     alive: NDArray[np.bool_],
     which: NDArray[np.int64],
@@ -235,32 +238,42 @@ def _locate_outside(
 ) -> int:
     """Locate payloads outside of the data file; the distinct objects are few.
 
-    Sidecars come first. Returns the number of objects that belong to the data file.
+    The data file is the first of the objects; sidecars come next. Returns the number of objects
+    that belong to the data file.
     """
-    num_owned, (store, file_path) = len(objects), file
+    store, file_path = objects[0]
     kinds = np.where(alive, descriptors.field("kind").fill_null(0).to_numpy(), 0)
     ids = descriptors.field("blob_id").fill_null(0).to_numpy()
-    for kind in np.unique(kinds[kinds != BlobKind.INLINE]).tolist():
-        rows = np.flatnonzero(kinds == kind)
-        if kind in (BlobKind.PACKED, BlobKind.DEDICATED):
-            found, index = np.unique(ids[rows], return_inverse=True)
-            which[rows] = len(objects) + index
-            objects.extend((store, sidecar_beside(file_path, number)) for number in found.tolist())
-            num_owned = len(objects)
-            continue
-        if kind not in (BlobKind.EXTERNAL, BlobKind.MANAGED):
-            raise UnsupportedFormatError(f"blobs of kind {kind} are not supported")
-        for base_id in np.unique(ids[rows]).tolist():
-            own = rows[ids[rows] == base_id]
-            uris = descriptors.field("blob_uri").take(pa.array(own)).dictionary_encode()
-            which[own] = len(objects) + uris.indices.to_numpy()
-            objects.extend(
-                home.blob_below(base_id, uri)
-                if base_id or kind == BlobKind.MANAGED
-                else object_at(uri, store.options)
-                for uri in uris.dictionary.to_pylist()
-            )
+    if (newest := int(kinds.max(initial=0))) > BlobKind.MANAGED_IN_BASE:
+        raise UnsupportedFormatError(f"blobs of kind {newest} are not supported")
+    for beside in (BlobKind.PACKED, BlobKind.DEDICATED):
+        rows = np.flatnonzero(kinds == beside)
+        found, index = np.unique(ids[rows], return_inverse=True)
+        which[rows] = len(objects) + index
+        objects.extend((store, sidecar_beside(file_path, number)) for number in found.tolist())
+    num_owned = len(objects)
+    for kind, base_id, rows, uris in distinct_uris(kinds, ids, descriptors.field("blob_uri")):
+        which[rows] = len(objects) + uris.indices.to_numpy()
+        place = partial(_place_outside, home, field, kind, base_id, options=store.options)
+        objects.extend(map(place, uris.dictionary.to_pylist()))
     return num_owned
+
+
+def _place_outside(
+    home: BlobHome,
+    field: Field,
+    kind: int,
+    base_id: int,
+    uri: str,
+    options: Mapping[str, str],
+) -> tuple[Store, str]:
+    if kind == BlobKind.MANAGED:
+        if base_id:
+            raise CorruptFileError(f"a managed blob at {uri!r} names base path {base_id}")
+        return home.managed_blob(field.id, uri)
+    if kind == BlobKind.MANAGED_IN_BASE or base_id:
+        return home.blob_below(base_id, uri)
+    return object_at(uri, options)
 
 
 def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:

@@ -22,7 +22,7 @@ from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.text_forms import TextForm
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.model.base_paths import blob_place, data_file_place
+from pilum.table.model.base_paths import blob_place, data_file_place, managed_blob_place
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.fragment import DataFile, Fragment, OverlayFile
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -218,13 +218,17 @@ class FragmentReader:
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Return the store and path of the data file that contains a leaf; None if none does."""
-        for file in self.fragment.files:
-            if field_id in file.fields:
-                return data_file_place(self.store, file)
-        return None
+        file = self.fragment.file_of(field_id)
+        return None if file is None else data_file_place(self.store, file)
+
+    def managed_blob(self, field_id: FieldId, path: str) -> tuple[Store, str]:
+        """Return the store and path of a blob below the folder of the file of a leaf."""
+        file = self.fragment.file_of(field_id)
+        assert file is not None  # it contains the descriptor
+        return managed_blob_place(self.store, file, path)
 
     def blob_below(self, base_id: int, path: str) -> tuple[Store, str]:
-        """Return the store and path of a blob below a base path; base 0 is the table."""
+        """Return the store and path of a blob below a base path."""
         return blob_place(self.store, base_id, path)
 
     def _make(self, field: Field) -> FieldReader:

@@ -1,7 +1,13 @@
 """Rows of fragments in the form in which they are rewritten: live rows, blobs with payloads.
 
-    descriptors    inline, packed, dedicated    ──▶    data
-                   external                     ──▶    uri, position, size
+    descriptors    inline, packed, dedicated, managed    ──▶    data
+                   external                              ──▶    uri, position, size
+
+A compaction of a table with managed blobs copies inline payloads only, and refers to the others:
+
+    descriptors    inline                                ──▶    data
+                   packed, dedicated                     ──▶    managed: the former sidecar
+                   managed, external                     ──▶    the same place
 
 Payloads are loaded for a part of a batch at a time, so that about `_PAYLOAD_BYTES` of them are in
 memory, or a single larger one.
@@ -15,16 +21,19 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
-from pilum.format.blobs import GIVEN_V2, BlobKind, given
+from pilum.format.blobs import GIVEN_V2, PREPARED_V2, BlobKind, given, prepared
 from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Field, Schema
+from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
+from pilum.table.model.names import sidecar_beside
 from pilum.table.read.blobs import payloads
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.scan import ScanOptions, scan, scan_tables
@@ -41,11 +50,16 @@ _SESSION_BYTES = 4 * 1024 * 1024
 
 
 def live_rows(
-    snapshot: Snapshot, fragments: Sequence[Fragment], batch_size: int | None
+    snapshot: Snapshot,
+    fragments: Sequence[Fragment],
+    batch_size: int | None,
+    *,
+    refers: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of fragments that are not deleted, in order, as `Snapshot.written` has them.
 
-    UnsupportedFeatureError is raised if blobs refer to a base path.
+    If `refers`, blobs of version 2 are prepared descriptors: only inline payloads are read.
+    UnsupportedFeatureError is raised if external blobs refer to a base path, unless `refers`.
     """
     part = replace(
         snapshot,
@@ -59,7 +73,7 @@ def live_rows(
         options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
         home = part.reader(fragment)
         for batch in scan(part, options):
-            yield from with_payloads(home, snapshot.schema, batch)
+            yield from with_payloads(home, snapshot.schema, batch, refers=refers)
 
 
 def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.RecordBatch]:
@@ -96,32 +110,45 @@ def _joined(tables: list[pa.Table]) -> list[pa.RecordBatch]:
 
 
 def with_payloads(
-    home: FragmentReader, schema: Schema, batch: pa.RecordBatch, written: Collection[str] = ()
+    home: FragmentReader,
+    schema: Schema,
+    batch: pa.RecordBatch,
+    written: Collection[str] = (),
+    *,
+    refers: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Replace blob descriptors by their payloads, for a part of the rows at a time.
 
     The batch has all columns, as returned by a scan of the fragment; those `written` already have
-    the form in which they are written. The schema of the results is `Snapshot.written`.
+    the form in which they are written. The schema of the results is `Snapshot.written`; if
+    `refers`, it has prepared descriptors.
     """
-    if batch.num_rows > 1 and _payload_bytes(schema, batch, written) > _PAYLOAD_BYTES:
+    if batch.num_rows > 1 and _payload_bytes(schema, batch, written, refers) > _PAYLOAD_BYTES:
         half = batch.num_rows // 2
-        yield from with_payloads(home, schema, batch.slice(0, half), written)
-        yield from with_payloads(home, schema, batch.slice(half), written)
+        yield from with_payloads(home, schema, batch.slice(0, half), written, refers=refers)
+        yield from with_payloads(home, schema, batch.slice(half), written, refers=refers)
         return
+    form = partial(_referring if refers else _given, home)
     columns = [
-        column if field.name in written else map_blobs(field, column, partial(_given, home))
+        column if field.name in written else map_blobs(field, column, form)
         for field, column in zip(schema.fields, batch.columns, strict=True)
     ]
-    yield pa.RecordBatch.from_arrays(columns, schema=given(schema).arrow)
+    result = prepared(schema) if refers else given(schema)
+    yield pa.RecordBatch.from_arrays(columns, schema=result.arrow)
 
 
-def _payload_bytes(schema: Schema, batch: pa.RecordBatch, written: Collection[str]) -> int:
+def _payload_bytes(
+    schema: Schema, batch: pa.RecordBatch, written: Collection[str], refers: bool
+) -> int:
     total = 0
 
     def add(field: Field, descriptors: pa.Array) -> pa.Array:
         nonlocal total
         sizes = descriptors.field("size").fill_null(0).to_numpy()
-        there = ~_is_external(field, descriptors) & validity_mask(descriptors)
+        there = validity_mask(descriptors)
+        if field.blob_version == 2:
+            kinds = _kinds(descriptors)
+            there &= kinds == BlobKind.INLINE if refers else kinds != BlobKind.EXTERNAL
         total += int(sizes[there].sum())
         return descriptors
 
@@ -131,18 +158,17 @@ def _payload_bytes(schema: Schema, batch: pa.RecordBatch, written: Collection[st
     return total
 
 
-def _is_external(field: Field, descriptors: pa.Array) -> NDArray[np.bool_]:
-    if field.blob_version == 1:
-        return np.zeros(len(descriptors), np.bool_)
+def _kinds(descriptors: pa.Array) -> NDArray[np.uint8]:
+    """Return the kinds of descriptors of version 2; 0, as for inline ones, where they are null."""
     kinds = descriptors.field("kind").fill_null(0).to_numpy(zero_copy_only=False)
-    return np.asarray((kinds == BlobKind.EXTERNAL) & validity_mask(descriptors))
+    return np.where(validity_mask(descriptors), kinds, 0).astype(np.uint8)
 
 
 def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Array:
     """Return blobs in the form in which users write them."""
     if field.blob_version == 1:
         return payloads(home, field, descriptors)
-    external = _is_external(field, descriptors)
+    external = _kinds(descriptors) == BlobKind.EXTERNAL
     alive = validity_mask(descriptors)
     own = _masked(descriptors, alive & ~external)
     uris = _masked_values(descriptors, "blob_uri", external)
@@ -155,6 +181,39 @@ def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Arra
         _masked_values(descriptors, "size", external),
     ]
     fields = [member.arrow for member in GIVEN_V2]
+    mask = None if alive.all() else pa.array(~alive)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _referring(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Array:
+    """Return blobs as prepared descriptors, which refer to all payloads but inline ones."""
+    file = home.fragment.file_of(field.id)
+    if field.blob_version == 1:
+        return payloads(home, field, descriptors)
+    alive, kinds = validity_mask(descriptors), _kinds(descriptors)
+    ids = descriptors.field("blob_id").fill_null(0).to_numpy().copy()
+    uris = descriptors.field("blob_uri")
+    beside = np.isin(kinds, (BlobKind.PACKED, BlobKind.DEDICATED))
+    if file is not None and beside.any():
+        _, path = data_file_place(home.store, file)
+        numbers, index = np.unique(ids[beside], return_inverse=True)
+        sidecars = [sidecar_beside(path, number) for number in numbers.tolist()]
+        found = pa.array(sidecars, pa.string()).take(pa.array(index))
+        uris = pc.replace_with_mask(uris, pa.array(beside), found)
+    own = beside | (kinds == BlobKind.MANAGED)
+    base_id = None if file is None else file.base_id
+    ids[own] = base_id or 0
+    inline = alive & (kinds == BlobKind.INLINE)
+    kinds[own] = BlobKind.MANAGED if base_id is None else BlobKind.MANAGED_IN_BASE
+    children = [
+        pa.array(kinds),
+        payloads(home, field, _masked(descriptors, inline)),
+        uris,
+        pa.array(ids),
+        descriptors.field("size"),
+        descriptors.field("position"),
+    ]
+    fields = [member.arrow for member in PREPARED_V2]
     mask = None if alive.all() else pa.array(~alive)
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 

@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 
-from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError, PilumError
+from pilum.errors import (
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PilumError,
+    UnsupportedFeatureError,
+)
+from pilum.format.blobs import BlobKind
 from pilum.format.pb import table_pb2
 from pilum.parallel import submit
 from pilum.storage.base import Ranges, Store, entries_below, finish_new, write_object
@@ -30,8 +37,10 @@ from pilum.table.model.base_paths import (
     deletion_file_place,
     free_base_id,
     index_place,
+    managed_blob_place,
     own_store,
 )
+from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
@@ -46,6 +55,7 @@ from pilum.table.model.names import (
     sidecar_folder,
     transaction_path,
 )
+from pilum.table.read.blob_references import blob_references
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import handler_of, latest_manifest
 
@@ -84,7 +94,7 @@ def deep_clone(
     with reserved(target):
         _require_clonable(source, target)
         content = _independent(source)
-        copies = list(_copies(source, content))
+        copies = _distinct((*_copies(source, content), *_managed_copies(source)))
         transaction = _transaction(source, is_shallow=False, branch=None)
 
         def is_needed() -> bool:
@@ -231,6 +241,39 @@ def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
     for index in table_pb2.IndexSection.FromString(source.manifest.index_section).indices:
         place, folder = index_place(store, index)
         yield from _below(place, folder, index_folder(folder.rpartition("/")[2]))
+
+
+def _managed_copies(source: Snapshot) -> Iterator[Copy]:
+    """Yield the objects of managed blobs, with their paths below the folder of the table.
+
+    UnsupportedFeatureError is raised if descriptors name base paths, as data files are copied
+    without changes.
+    """
+    if not source.manifest.reader_flags & Feature.MANAGED_BLOBS:
+        return
+    for fragment in source.manifest.fragments:
+        for file in fragment.files:
+            for kind, base_id, uri in blob_references(source.store, file):
+                if kind == BlobKind.MANAGED:
+                    yield Copy(*managed_blob_place(source.store, file, uri), uri)
+                elif base_id or kind == BlobKind.MANAGED_IN_BASE:
+                    raise UnsupportedFeatureError(
+                        f"{source.store.uri}: the blob {uri!r} in {file.path} is in base path "
+                        f"{base_id}, which a deep clone does not have; make a shallow clone"
+                    )
+
+
+def _distinct(copies: Iterable[Copy]) -> list[Copy]:
+    """Return copies, each once; UnsupportedFeatureError if two files would get one path."""
+    found: dict[str, Copy] = {}
+    for copy in copies:
+        other = found.setdefault(copy.target, copy)
+        if (other.store.uri, other.path) != (copy.store.uri, copy.path):
+            raise UnsupportedFeatureError(
+                f"{other.store.uri}/{other.path} and {copy.store.uri}/{copy.path} would both be "
+                f"copied to {copy.target}"
+            )
+    return list(found.values())
 
 
 def _below(store: Store, folder: str, target: str) -> Iterator[Copy]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -29,14 +29,17 @@ from pilum.storage.base import Entry, Store, entries_below
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, is_detached_name
+from pilum.table.model.names import VERSIONS_FOLDER, ManifestName
 from pilum.table.refs.references import Pin, pinned_versions
+from pilum.table.upkeep.managed_references import Bases, ManagedReferences
 from pilum.table.upkeep.owned_files import (
     FileKind,
     OwnedFile,
     References,
     all_references,
+    detached_paths,
     fragment_keys,
+    needed_by_branches,
     owned_files,
     references,
 )
@@ -64,6 +67,7 @@ IN_FLIGHT_SECONDS = 7 * 24 * 3600
 _CHUNK = 64
 _CONCURRENCY = 8
 OnFile = Callable[[int], None]
+FindManaged = Callable[[Mapping[bytes, Bases]], Mapping[bytes, frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class CleanupPlan:
         waiting: Files that no manifest refers to, but too recent: their commit may be in progress.
         pins: Tags and branches that keep chosen versions.
         seen: The versions that were read.
+        managed: What was read of the objects of managed blobs.
     """
 
     read_version: int
@@ -113,6 +118,7 @@ class CleanupPlan:
     waiting: tuple[OwnedFile, ...]
     pins: tuple[Pin, ...]
     seen: frozenset[int]
+    managed: ManagedReferences
 
     def files(self) -> Iterator[OwnedFile]:
         """Return all files to remove, manifests included."""
@@ -140,17 +146,22 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
         (dropped if chooser.drops(one) else kept).add(one)
     kept_pins = tuple(pin for pin in pins if pin.version in chooser.pinned)
     _refuse_tagged(kept_pins, policy)
-    for path in (f"{VERSIONS_FOLDER}/{name}" for name in listed if is_detached_name(name)):
+    for path in detached_paths(listed):
         kept.add(references(store, path))
-    needed = kept.last_uses()
-    last_use = {key: last for key, last in dropped.last_uses().items() if key not in needed}
+    managed = ManagedReferences(line.store)
+    needed = {*kept.last_uses(managed.of), *needed_by_branches(line)}
+    uses = dropped.last_uses(managed.of_readable)
+    last_use = {key: last for key, last in uses.items() if key not in needed}
     of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
     strays: list[OwnedFile] = []
     waiting: list[OwnedFile] = []
     for file in owned_files(store):
-        if file.key in last_use:
-            of_version[last_use[file.key]].append(file)
-        elif file.key not in needed:
+        if file.is_needed(needed):
+            continue
+        if file.is_needed(last_use):
+            last = max(last_use[key] for key in file.keys if key in last_use)
+            of_version[last].append(file)
+        else:
             (strays if _is_abandoned(file, policy) else waiting).append(file)
     by_version = {name.version: name for name in names}
     versions = tuple(
@@ -164,6 +175,7 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
         tuple(waiting),
         kept_pins,
         frozenset(by_version),
+        managed,
     )
 
 
@@ -200,6 +212,7 @@ class _Uses:
     def __init__(self) -> None:
         self.versions: list[int] = []
         self._fragments: dict[bytes, int] = {}
+        self._managed: dict[bytes, Bases] = {}
         self._others: dict[str, int] = {}
 
     def add(self, one: References) -> None:
@@ -207,12 +220,15 @@ class _Uses:
         self.versions.append(one.version)
         self._fragments.update(dict.fromkeys(one.fragments, one.version))
         self._others.update(dict.fromkeys(one.others, one.version))
+        if one.managed is not None:
+            self._managed.update(dict.fromkeys(one.fragments, one.managed))
 
-    def last_uses(self) -> dict[str, int]:
-        """Return the last version that refers to each key."""
+    def last_uses(self, managed: FindManaged) -> dict[str, int]:
+        """Return the last version that refers to each key, those of managed blobs included."""
         found = dict(self._others)
+        blobs = managed(self._managed)
         for data, version in self._fragments.items():
-            for key in fragment_keys([data]):
+            for key in (*fragment_keys([data]), *blobs.get(data, ())):
                 found[key] = max(found.get(key, 0), version)
         return found
 
@@ -234,7 +250,7 @@ def _is_abandoned(file: OwnedFile, policy: CleanupPolicy) -> bool:
 
 def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
     entry = listed.get(name.path.rpartition("/")[2], Entry("", 0))
-    return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
+    return OwnedFile(name.path, FileKind.MANIFEST, (), entry.size, entry.modified)
 
 
 def run_cleanup(
@@ -261,10 +277,10 @@ def run_cleanup(
                 for version in chunk
                 if version.manifest in gone
                 for file in version.files
-                if file.key not in needed
+                if not file.is_needed(needed)
             )
         needed = _needed_by_new_versions(store, plan)
-        remover.remove(file for file in plan.strays if not file.key or file.key not in needed)
+        remover.remove(file for file in plan.strays if not file.is_needed(needed))
     return remover.removed, remover.num_failed
 
 
@@ -326,7 +342,7 @@ def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
     """Return the keys that versions committed since the plan refer to."""
     names = list_manifests(store)
     new = [name for name in names if name.version not in plan.seen]
-    return {key for one in all_references(store, new) for key in one.keys}
+    return {key for one in all_references(store, new) for key in one.keys(plan.managed)}
 
 
 def drop_table(store: Store) -> None:

@@ -17,7 +17,8 @@ Adjacent fragments share a task only if the same indices cover them, as an index
 either wholly or not at all.
 
 Several tasks run at a time while their memory fits the limit: a task holds some windows of decoded
-rows (32 MiB each) and the pages of one file. Source: docs/format/table.md, "Compaction".
+rows (32 MiB each) and the pages of one file. In tables with managed blobs, new files refer to the
+payloads of the old ones, except to inline payloads. Source: docs/format/table.md, "Compaction".
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import pyarrow as pa
 from pilum.container.writer import FileOptions
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
-from pilum.format.blobs import has_blobs
+from pilum.format.blobs import has_blobs, prepared
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads
 from pilum.storage.base import Store
@@ -269,10 +270,11 @@ def rewrite_fragments(
     The new ones have id 0, and a prefix of their file names identifies the writer. `on_rows` is
     called after each batch with the number of rows written. After any exception, no file is left.
     """
-    schema = snapshot.written
+    refers = snapshot.schema.has_managed_blobs
+    schema = prepared(snapshot.schema) if refers else snapshot.written
     written = _write_options(snapshot, options, len(schema.fields))
     written = replace(written, file_name_prefix=file_name_prefix)
-    rows = _Portions(live_rows(snapshot, fragments, options.batch_size), on_rows)
+    rows = _Portions(live_rows(snapshot, fragments, options.batch_size, refers=refers), on_rows)
     move = Move(tuple(fragments), ())
     try:
         for size in _sizes(sum(fragment.num_rows for fragment in fragments), options):
@@ -440,6 +442,7 @@ def _write_options(
         version=version,
         layout=layout,
         allow_uris=True,
+        known_bases=frozenset(base.id for base in snapshot.manifest.base_paths),
     )
 
 

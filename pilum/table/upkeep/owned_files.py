@@ -6,28 +6,34 @@
     _deletions/{…}.arrow, {…}.bin
     _indices/{uuid}/…                                   referred to by the folder
     data/{stem}.lance
-    data/{stem}/{32 binary digits}.blob                 kept and removed with data/{stem}.lance
+    data/{stem}/{32 binary digits}.blob                 kept and removed with data/{stem}.lance,
+                                                        unless managed blobs refer to it
+    _blobs/{…}.blob                                     referred to by managed blobs
 
 Other files in these folders are ignored: they do not belong to the table. A file is *referred to*
-by its key: its path, that of its data file, or its folder. Source: docs/format/table.md, "Files".
+by one of its keys: its path, that of its data file, its folder, or for managed blobs what
+`blob_key` returns. Source: docs/format/table.md, "Files".
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Store, entries_below, run_all
+from pilum.table.model.base_paths import BasePath
+from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DeletionFile
 from pilum.table.model.manifest import nanoseconds_of, require_writable
 from pilum.table.model.manifest_file import decode_message, load_files_and_indices
 from pilum.table.model.names import (
+    BLOBS_FOLDER,
     DATA_FOLDER,
     DELETIONS_FOLDER,
     TRANSACTIONS_FOLDER,
@@ -36,16 +42,28 @@ from pilum.table.model.names import (
     data_path,
     final_name,
     index_folder,
+    is_detached_name,
     transaction_path,
 )
+from pilum.table.refs.branches import branch_records
+from pilum.table.upkeep.managed_references import (
+    BLOB_SUFFIX,
+    Bases,
+    ManagedReferences,
+    blob_key,
+)
+from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.history import Line
 
 __all__ = [
     "FileKind",
     "OwnedFile",
     "References",
     "all_references",
+    "detached_paths",
     "fragment_keys",
     "index_folder_of",
+    "needed_by_branches",
     "owned_files",
     "references",
 ]
@@ -75,16 +93,20 @@ class OwnedFile:
     Attributes:
         path: Path below the root.
         kind: Purpose of the file.
-        key: Key by which manifests refer to the file; "" if they never refer to such files.
+        keys: Keys by which versions refer to the file; none if they never refer to such files.
         size: Size in bytes.
         modified: When the file was last written, seconds since 1970; None if unknown.
     """
 
     path: str
     kind: FileKind
-    key: str
+    keys: tuple[str, ...]
     size: int
     modified: float | None
+
+    def is_needed(self, keys: Container[str]) -> bool:
+        """Return whether one of the keys of the file is among these."""
+        return any(key in keys for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +119,22 @@ class References:
         fragments: Messages of the fragments. In adjacent versions most are the same bytes, so
             messages are compared before they are parsed.
         others: Keys of its transaction and of indices.
+        managed: Base paths of the version if it may have managed blobs, else None. Their keys are
+            found by `ManagedReferences`.
     """
 
     version: int
     timestamp: float
     fragments: Sequence[bytes]
     others: Sequence[str]
+    managed: Bases | None = None
 
-    @property
-    def keys(self) -> set[str]:
-        """Return the keys of all files."""
-        return {*self.others, *fragment_keys(self.fragments)}
+    def keys(self, managed: ManagedReferences) -> set[str]:
+        """Return the keys of all files; for managed blobs, data files may have to be read."""
+        found = {*self.others, *fragment_keys(self.fragments)}
+        if self.managed is not None:
+            found.update(*managed.of(dict.fromkeys(self.fragments, self.managed)).values())
+        return found
 
 
 def references(store: Store, path: str) -> References:
@@ -128,7 +155,11 @@ def references(store: Store, path: str) -> References:
         committed = nanoseconds_of(files.timestamp) / 1e9
     except CorruptFileError as error:
         raise error.at(path) from None
-    return References(files.version, committed, list(files.fragments), others)
+    managed = None
+    if (files.reader_feature_flags | files.writer_feature_flags) & Feature.MANAGED_BLOBS:
+        messages = (decode_message(table_pb2.BasePath, one, path) for one in files.base_paths)
+        managed = tuple(map(BasePath.from_proto, messages))
+    return References(files.version, committed, list(files.fragments), others, managed)
 
 
 def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
@@ -146,6 +177,29 @@ def _read(store: Store, name: ManifestName) -> References | None:
     if found.version != name.version:
         raise CorruptFileError(f"expected version {name.version}, found {found.version}", name.path)
     return found
+
+
+def detached_paths(names: Iterable[str]) -> list[str]:
+    """Return the paths of the manifests of detached versions, from names in their folder."""
+    return [f"{VERSIONS_FOLDER}/{name}" for name in names if is_detached_name(name)]
+
+
+def needed_by_branches(line: Line) -> Iterator[str]:
+    """Yield the keys of managed blobs to which other branches refer, in data files of their own.
+
+    The other files of this line to which they refer belong to pinned versions, but descriptors may
+    refer to objects of any version.
+    """
+    for name, _ in branch_records(line.root):
+        if name == line.branch:
+            continue
+        store = line.other(name).store
+        managed = ManagedReferences(store, own_files_only=True)
+        attached = all_references(store, list_manifests(store))
+        detached = detached_paths(entry.name for entry in store.list(VERSIONS_FOLDER))
+        for one in (*attached, *(references(store, path) for path in detached)):
+            if one.managed is not None:
+                yield from one.keys(managed)
 
 
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
@@ -176,6 +230,8 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
         if entry.name.startswith(_TEMPORARY) or final_name(entry.name) in names:
             yield _temporary(VERSIONS_FOLDER, entry)
     yield from _flat(store, TRANSACTIONS_FOLDER, (".txn",), FileKind.TRANSACTION)
+    for file in _flat(store, BLOBS_FOLDER, (BLOB_SUFFIX,), FileKind.DATA):
+        yield replace(file, keys=tuple(map(blob_key, file.keys)))
     yield from _flat(store, DELETIONS_FOLDER, (".arrow", ".bin"), FileKind.DELETION)
     yield from _flat(store, DATA_FOLDER, (".lance",), FileKind.DATA)
     for stem in list(store.folders(DATA_FOLDER)):
@@ -184,7 +240,7 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
         if _UUID.fullmatch(name):
             folder = f"{_INDICES_FOLDER}/{name}"
             for path, entry in entries_below(store, folder):
-                yield OwnedFile(path, FileKind.INDEX, folder, entry.size, entry.modified)
+                yield OwnedFile(path, FileKind.INDEX, (folder,), entry.size, entry.modified)
 
 
 def _flat(
@@ -195,7 +251,7 @@ def _flat(
             yield _temporary(folder, entry)
         elif entry.name.endswith(suffixes):
             path = f"{folder}/{entry.name}"
-            yield OwnedFile(path, kind, path, entry.size, entry.modified)
+            yield OwnedFile(path, kind, (path,), entry.size, entry.modified)
 
 
 def _sidecars(store: Store, stem: str) -> Iterator[OwnedFile]:
@@ -204,10 +260,11 @@ def _sidecars(store: Store, stem: str) -> Iterator[OwnedFile]:
         if entry.name.startswith(_TEMPORARY):
             yield _temporary(folder, entry)
         elif _SIDECAR.fullmatch(entry.name):
-            path, key = f"{folder}/{entry.name}", f"{folder}.lance"
-            yield OwnedFile(path, FileKind.DATA, key, entry.size, entry.modified)
+            path = f"{folder}/{entry.name}"
+            keys = (f"{folder}.lance", blob_key(path))
+            yield OwnedFile(path, FileKind.DATA, keys, entry.size, entry.modified)
 
 
 def _temporary(folder: str, entry: Entry) -> OwnedFile:
     path = f"{folder}/{entry.name}"
-    return OwnedFile(path, FileKind.TEMPORARY, "", entry.size, entry.modified)
+    return OwnedFile(path, FileKind.TEMPORARY, (), entry.size, entry.modified)

@@ -39,7 +39,6 @@ from pilum.table.model.names import (
     VERSIONS_FOLDER,
     ManifestName,
     branch_folder,
-    is_detached_name,
     manifest_names,
     transaction_path,
 )
@@ -56,8 +55,15 @@ from pilum.table.upkeep.faults import (
     newest_readable,
     reference_faults,
 )
+from pilum.table.upkeep.managed_references import ManagedReferences
 from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
-from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
+from pilum.table.upkeep.owned_files import (
+    detached_paths,
+    index_folder_of,
+    needed_by_branches,
+    owned_files,
+    references,
+)
 from pilum.table.upkeep.zone_check import ZoneCheck
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line
@@ -320,13 +326,16 @@ class _Check:
 
     def _look_for_orphans(self) -> None:
         keys: set[str] = set()
+        managed = ManagedReferences(self._store)
         try:
             for path in self._manifest_paths():
-                keys |= references(self._store, path).keys
+                keys |= references(self._store, path).keys(managed)
+            line = Line.of(self._store, self._snapshot.manifest.branch)
+            keys.update(needed_by_branches(line))
         except (PilumError, OSError):
             return  # its references are unknown
         for file in owned_files(self._store):
-            if file.key not in keys:
+            if not file.is_needed(keys):
                 what = "no version refers to it"
                 self._faults.append(Fault("orphaned", file.path, file.size, None, what))
 
@@ -343,8 +352,7 @@ class _Check:
         attached = [f"{VERSIONS_FOLDER}/{name}" for name in names]
         if not attached:
             attached = [name.path for name in list_manifests(self._store)]
-        detached = filter(is_detached_name, self._listed)
-        return [*attached, *(f"{VERSIONS_FOLDER}/{name}" for name in detached)]
+        return [*attached, *detached_paths(self._listed)]
 
     def _require(self, path: str, size: int | None, version: int) -> bool:
         """Return whether a file exists with its recorded size; report a fault otherwise."""

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays import list_offsets
+from pilum.arrays import list_offsets, with_members
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import InvalidInputError, SchemaMismatchError
-from pilum.format.blobs import BLOB_V2, GIVEN_V2, is_prepared
+from pilum.format.blobs import BLOB_V2, GIVEN_V2, PREPARED_V2
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 from pilum.format.types import EXTENSION_NAME, stored_metadata
 from pilum.table.read.blobs import BlobPlace, object_at, read_places
@@ -28,6 +28,7 @@ __all__ = [
     "blob_field",
     "ingested_batches",
     "schema_with_blobs_v2",
+    "schema_without_descriptors",
     "with_all_members",
     "with_blobs_v2",
 ]
@@ -42,20 +43,20 @@ _MEMBERS = {
 }
 _WHOLE = pa.struct([member.arrow for member in GIVEN_V2])
 _OTHERS = [member.arrow_type for member in GIVEN_V2[1:]]
+_PREPARED = pa.struct([member.arrow for member in PREPARED_V2])
 _SHORT = pa.struct({name: _MEMBERS[name] for name in ("data", "uri")})
 
 
 def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
     """Return a table's blob field with the members that the incoming data has.
 
-    Files contain descriptors, whatever these members are. Prepared descriptors stay only if the
-    field itself is prepared, which is possible in a single file.
+    Files contain descriptors, whatever these members are; descriptors that are prepared stay.
 
     Raises:
         SchemaMismatchError: If the members are not those of a blob.
     """
-    if is_prepared(field) and arrow == field.arrow_type:
-        return field
+    if arrow == _PREPARED:
+        return replace(field, children=PREPARED_V2)
     found = {member.name: member.type for member in arrow}
     known = all(_MEMBERS.get(name) == kind for name, kind in found.items())
     if not known or not {"data", "uri"} <= found.keys() or len(found) != arrow.num_fields:
@@ -70,6 +71,19 @@ def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
 def schema_with_blobs_v2(schema: pa.Schema) -> pa.Schema:
     """Return the schema of the result of `with_blobs_v2`."""
     return pa.schema([_field(field) for field in schema], schema.metadata)
+
+
+def schema_without_descriptors(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a table that gets columns: blobs, where descriptors are prepared."""
+    if not any(field.type.num_fields for field in schema):
+        return schema  # the common case; tables may have thousands of fields
+    return pa.schema([_without_descriptors(field) for field in schema], schema.metadata)
+
+
+def _without_descriptors(field: pa.Field) -> pa.Field:
+    if _is_blob_v2(field) and field.type == _PREPARED:
+        return field.with_type(_SHORT)
+    return field.with_type(with_members(field.type, _without_descriptors))
 
 
 def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -112,6 +126,10 @@ def _whole(field: pa.Field) -> pa.Field:
 def _with_members(blobs: pa.Array, name: str) -> pa.Array:
     if isinstance(blobs, pa.ExtensionArray):
         blobs = blobs.storage
+    if blobs.type == _PREPARED:
+        raise SchemaMismatchError(
+            f"column {name!r}: blobs of a merge are given as bytes, not as descriptors"
+        )
     if blobs.field("uri").null_count < len(blobs):
         raise InvalidInputError(f"column {name!r}: blobs of a merge are given as bytes, not by URI")
     children = [blobs.field("data"), *(pa.nulls(len(blobs), kind) for kind in _OTHERS)]

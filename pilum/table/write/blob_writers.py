@@ -17,7 +17,7 @@ from __future__ import annotations
 import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.container.blobs import contiguous
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.format.blobs import BLOB_V2, PREPARED_V2, BlobKind
+from pilum.errors import InvalidInputError
+from pilum.format.blobs import BLOB_V2, PREPARED_V2, BlobKind, is_relative_path
 from pilum.format.types import EXTENSION_NAME
 from pilum.storage.base import Sink, Store
 from pilum.table.model.names import sidecar_beside
@@ -79,10 +79,11 @@ class BlobDescriptor:
 
 
 class BlobDescriptorArrayBuilder:
-    """Builds a blob column from inline payloads and payloads in files beside one data file.
+    """Builds a blob column from payloads that are already written, and inline ones.
 
-    It writes nothing. Add the result of `finish` to a batch under `field`, and write the batch to
-    the data file that the payloads lie beside.
+    It writes nothing. Add the result of `finish` to a batch under `field`. If payloads lie beside a
+    data file, write the batch to that file; if they are managed objects, write it with
+    `write_dataset`.
     """
 
     def __init__(self, column: str) -> None:
@@ -134,15 +135,38 @@ class BlobDescriptorArrayBuilder:
 
     def append_managed(
         self, uri: str, offset: int, size: int, *, base_id: int | None = None
-    ) -> NoReturn:
-        """Raise UnsupportedFeatureError: managed blobs are not supported.
+    ) -> None:
+        """Add a row whose payload is a range of a managed object, which several rows may share.
+
+        Only tables with managed blobs take such rows. The object must not be removed before they
+        are committed: tag the version that refers to it, if a cleanup may run concurrently.
+
+        Args:
+            uri: Path of the object below the folder of the table, or below a base path:
+                `_blobs/{uuid}.blob`. If `write_dataset` writes the rows to a base path, it is the
+                folder meant by None.
+            offset: Where the payload begins, bytes.
+            size: Size of the payload, bytes; 0 for an empty one.
+            base_id: Id of a base path of the table; None for the folder that contains the data
+                file.
 
         Raises:
-            UnsupportedFeatureError: Always.
+            InvalidInputError: If the path is not relative or leads out of the folder, if the range
+                ends beyond 64 bits, or if the id is not within 32 bits.
         """
-        raise UnsupportedFeatureError(
-            f"column {self._field.name!r}: {size} bytes from {offset} of {uri!r}, base {base_id}: "
-            "managed blobs are not supported"
+        if not (isinstance(uri, str) and is_relative_path(uri)):
+            raise InvalidInputError(f"uri: expected a relative path below a folder, found {uri!r}")
+        if base_id is not None and not (isinstance(base_id, int) and 0 <= base_id < 1 << 32):
+            raise InvalidInputError(f"base_id: expected a number within 32 bits, found {base_id!r}")
+        position, length = (one[0].as_py() for one in _ranges([offset], [size]))
+        kind = BlobKind.MANAGED if base_id is None else BlobKind.MANAGED_IN_BASE
+        self._extend(
+            1,
+            kind=[int(kind)],
+            uri=[uri],
+            blob_id=[base_id],
+            position=[position],
+            blob_size=[length],
         )
 
     def append(self, value: BlobDescriptor) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.container.blobs import Managed
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Sink, Store, finish_new
 from pilum.table.model.names import sidecar_beside
@@ -79,6 +80,17 @@ class SidecarFiles:
             raise
         return number
 
+    def managed(self, numbers: NDArray[np.uint32]) -> Managed | None:
+        """Return None: the files lie beside the data file."""
+        return None
+
+    def check_reference(self, kind: int, base_id: int, uri: str, path: str) -> None:
+        """Raise InvalidInputError: only tables with managed blobs store such descriptors."""
+        raise InvalidInputError(
+            f"column {path!r}: a reference to {uri!r}, of kind {kind} and base path {base_id}; the "
+            "table does not have managed blobs"
+        )
+
     def check_uri(self, uri: str, path: str) -> None:
         """Raise InvalidInputError if a URI is not absolute, or blobs must not refer to it."""
         if not _URI.fullmatch(uri):
@@ -104,9 +116,17 @@ class SidecarFiles:
             self._pack[1].abort()
             self._pack = None
 
+    def discard(self) -> None:
+        """Drop all files that `discard_file` does not remove: those that lie elsewhere."""
+        self.abort()
+
     def _new(self) -> tuple[int, Sink]:
         self._last_id += 1
-        return self._last_id, self._store.sink(sidecar_beside(self._path, self._last_id))
+        return self._last_id, self._store.sink(self._path_of(self._last_id))
+
+    def _path_of(self, number: int) -> str:
+        """Return the path of a new file."""
+        return sidecar_beside(self._path, number)
 
 
 def discard_file(store: Store, path: str) -> None:

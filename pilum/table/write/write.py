@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from pilum.container.open import new_file, require_storable
 from pilum.container.writer import DataFileWriter, FileOptions
-from pilum.errors import InvalidInputError
-from pilum.format.blobs import has_blobs
+from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.format.blobs import has_blobs, is_prepared
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
@@ -34,6 +34,7 @@ from pilum.table.model.base_options import open_base
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name
+from pilum.table.write.managed_blobs import ManagedBlobs
 from pilum.table.write.sidecars import SidecarFiles, discard_file
 
 __all__ = [
@@ -132,6 +133,7 @@ class WriteOptions:
             when it has grown to this size.
         allow_uris: Whether blobs may refer to places outside of the table.
         targets: Where the files go, in turn; the table's own folder if there are none.
+        known_bases: Ids of the base paths to which descriptors of managed blobs may refer.
         unfinished_bytes: Maximum number of bytes of full files that are still being sent to an
             object store.
         observer: Is called for each fragment; None for no calls.
@@ -145,6 +147,7 @@ class WriteOptions:
     pack_bytes: int = 1 << 30
     allow_uris: bool = False
     targets: tuple[Target, ...] = ()
+    known_bases: frozenset[int] = frozenset()
     unfinished_bytes: int = MAX_BYTES
     observer: WriteObserver | None = None
 
@@ -207,7 +210,7 @@ def write_fragments(
 
     Args:
         store: Where the table is, or will be.
-        schema: Schema of the files, with the field ids of the table.
+        schema: Schema of the files, with the field ids and the metadata of the table.
         batches: The rows, with the columns of `schema.arrow` in that order.
         options: Options for the files; None for the defaults.
 
@@ -216,11 +219,13 @@ def write_fragments(
 
     Raises:
         SchemaMismatchError: If a batch does not have the schema.
+        InvalidInputError: If a blob refers to a place that is not allowed.
         UnsupportedTypeError: If files of the version cannot hold a field.
         OSError: If the store fails. After any exception, no file is left.
     """
     options = options or WriteOptions()
     require_storable(schema, options.version, has_sidecars=True)
+    _require_no_descriptors(schema)
     writer = _RollingWriter(store, schema, options)
     try:
         for batch in batches:
@@ -231,11 +236,26 @@ def write_fragments(
         raise
 
 
+def _require_no_descriptors(schema: Schema) -> None:
+    """Raise UnsupportedTypeError if blobs are given as descriptors that no table file may have."""
+    if schema.has_managed_blobs or not schema.has_marks:
+        return
+    for field in schema.fields:
+        if any(map(is_prepared, field.walk())):
+            raise UnsupportedTypeError(
+                f"column {field.name!r}: descriptors of blobs belong to one data file, and tables "
+                "name theirs themselves; write the file with LanceFileSession.open_writer and "
+                "commit it, or create the table with managed blobs"
+            )
+
+
 class _RollingWriter:
     """Writes one file after the other."""
 
     def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
         self._schema = schema
+        self._has_managed_blobs = schema.has_managed_blobs
+        self._has_blobs = schema.has_marks and any(map(has_blobs, schema.fields))
         self._options = options
         self._max_rows = options.max_rows_per_file or MAX_ROWS_PER_FILE
         self._max_bytes = options.max_bytes_per_file or MAX_BYTES_PER_FILE
@@ -244,7 +264,7 @@ class _RollingWriter:
         self._written: list[tuple[Target, str]] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None
-        self._sidecars: SidecarFiles | None = None
+        self._sidecars: list[SidecarFiles] = []
         self._num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -273,9 +293,9 @@ class _RollingWriter:
         with suppress(OSError):
             if self._file:
                 self._file.abort()
-        with suppress(OSError):
-            if self._sidecars:
-                self._sidecars.abort()
+        for sidecars in self._sidecars:
+            with suppress(OSError):
+                sidecars.discard()
         for target, name in self._written:
             discard_file(target.store, target.path(name))
 
@@ -286,10 +306,8 @@ class _RollingWriter:
         sink = self._pending.sink(target.store.sink(target.path(name)))
         try:
             options = self._options
-            self._sidecars = self._new_sidecars(target, name)
-            self._file = new_file(
-                sink, self._schema, options.version, options.layout, self._sidecars
-            )
+            sidecars = self._new_sidecars(target, name)
+            self._file = new_file(sink, self._schema, options.version, options.layout, sidecars)
         except BaseException:
             sink.abort()
             raise
@@ -299,17 +317,25 @@ class _RollingWriter:
         return self._file
 
     def _new_sidecars(self, target: Target, name: str) -> SidecarFiles | None:
-        if not (self._schema.has_marks and any(map(has_blobs, self._schema.fields))):
+        if not self._has_blobs:
             return None
-        options, path = self._options, target.path(name)
-        return SidecarFiles(target.store, path, options.pack_bytes, options.allow_uris)
+        options = self._options
+        limits = (options.pack_bytes, options.allow_uris)
+        if self._has_managed_blobs:
+            made: SidecarFiles = ManagedBlobs(
+                target.store, target.base_id, options.known_bases, *limits
+            )
+        else:
+            made = SidecarFiles(target.store, target.path(name), *limits)
+        self._sidecars.append(made)
+        return made
 
     def _is_full(self, file: DataFileWriter) -> bool:
         return self._num_rows >= self._max_rows or file.bytes_written() >= self._max_bytes
 
     def _close(self, file: DataFileWriter) -> None:
         if self._sidecars:
-            self._sidecars.finish()
+            self._sidecars[-1].finish()
         written = file.finish()
         self._schema = written.schema or self._schema
         self._file = None

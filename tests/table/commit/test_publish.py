@@ -272,7 +272,7 @@ def test_a_version_that_never_was_cannot_be_continued(
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"reader_flags": 16384, "writer_flags": 16384}, "managed blobs"),
+        ({"reader_flags": 1024, "writer_flags": 1024}, "tagged fragment reuse index"),
         ({"writer_flags": 1 << 20}, "unknown feature 1048576"),
     ],
 )

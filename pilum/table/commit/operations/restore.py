@@ -73,8 +73,10 @@ class Restore(Operation):
             raise InvalidInputError(f"version {self.version} has no stable row ids")
         highest = max(self.content.highest_fragment_id, manifest.highest_fragment_id)
         marks = (self.content.max_allocated_field_id, manifest.max_allocated_field_id)
+        managed = manifest.reader_flags & Feature.MANAGED_BLOBS
         return replace(
             self.content,
+            reader_flags=self.content.reader_flags | managed,
             max_fragment_id=None if highest < 0 else highest,
             next_row_id=max(self.content.next_row_id, manifest.next_row_id),
             max_allocated_field_id=max((one for one in marks if one is not None), default=None),
