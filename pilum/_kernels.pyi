@@ -78,7 +78,14 @@ class MiniBlockWriter:
         self, values: PageValues, rep: Levels, def_: Levels
     ) -> tuple[Bytes, Bytes, Bytes]: ...
     def encode_each(
-        self, data: Bytes, bits: int, num_values: int, alignment: int, padding: int
+        self,
+        data: Bytes,
+        bits: int,
+        num_values: int,
+        num_columns: int,
+        def_: Levels,
+        alignment: int,
+        padding: int,
     ) -> tuple[Bytes, NDArray[np.int64]]: ...
 
 class MiniBlock:
@@ -232,6 +239,14 @@ def distinct_words(
 def sample_words(
     data: Bytes, width: int, validity: tuple[Bytes, int] | None, stretches: int, size: int
 ) -> tuple[int, int, int]: ...
+def sample_words_each(
+    data: Bytes,
+    width: int,
+    validity: tuple[Bytes, int] | None,
+    num_words: int,
+    stretches: int,
+    size: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def sample_strings(
     offsets: Offsets, data: Bytes, validity: tuple[Bytes, int] | None, stretches: int, size: int
 ) -> tuple[int, int, int]: ...

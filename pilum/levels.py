@@ -39,7 +39,7 @@ from pilum.arrays import filtered, list_offsets, without_null_values
 from pilum.blocks import number_values, validity_mask
 from pilum.format.paths import LeafPath
 
-__all__ = ["ALL_VALID", "Levels", "chain_of", "ravel", "shown_items"]
+__all__ = ["ALL_VALID", "NULLABLE", "Levels", "chain_of", "ravel", "shown_items"]
 
 _ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -187,6 +187,9 @@ def ravel(
 
 ALL_VALID = Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, 0, 0, 0, 0, 0)
 """The levels of no rows of a column without lists and nulls."""
+
+NULLABLE = Levels(bytes([_NULLABLE_ITEM]), _NO_LEVELS, _NO_LEVELS, 0, 0, 0, 1, 1)
+"""The levels of no rows of a column with nulls, but without lists; a null has the level 1."""
 
 
 @lru_cache(maxsize=64)

@@ -58,7 +58,8 @@ _DICTIONARY_BYTES = 32 * 1024 * 1024
 
 _PAGE_BYTES = 8 * 1024 * 1024
 _NO_ENCODING = EncodingOptions()
-_NUMBER_BYTES = 8
+_NUMBER_BYTES = 9
+"""Upper bound of the bytes of a number and its validity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,7 +455,8 @@ class FileWriter(ContainerWriter):
         """Return whether columns can be written together: few rows, which are the first ones."""
         if len(self._fields) < MANY_COLUMNS:
             return False
-        fits = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
+        is_page = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
+        fits = is_page and num_rows <= ROWS_PER_ZONE
         is_first = self._num_rows == 0 and self._on_page is None
         encoding = replace(self._options.encoding, zones=False)  # the file is too short for them
         return fits and is_first and can_join(num_rows, self._version, encoding)

@@ -6,8 +6,8 @@
 
 If lz4 or zstd is requested for numbers, a sample of the values is compressed in each possible inner
 encoding, including byte-stream split. A sample also classifies most columns as unfit for a
-dictionary without counting their values. A `Choice` lists all candidates, so that `pilum.explain`
-can report the reason.
+dictionary without counting their values (`repeats.py`). A `Choice` lists all candidates, so that
+`pilum.explain` can report the reason.
 
 The keys of Arrow dictionary arrays become the values of a page with that dictionary. Such columns
 always get mini-block pages (or constant pages, if all values are null), and the keys keep their
@@ -46,6 +46,7 @@ from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.options import EncodingOptions
+from pilum.encodings.repeats import repeats, validity_bits
 from pilum.encodings.structural.mini_block import PageDictionary, join_strings
 from pilum.format.version import FileVersion
 
@@ -63,6 +64,7 @@ __all__ = [
     "dictionary_of",
     "fixed_ways",
     "list_encoding",
+    "most_distinct",
     "smallest",
 ]
 
@@ -262,19 +264,6 @@ def _with_offsets(
 MIN_DICTIONARY_VALUES = 100
 """Fewest values of a page that may get a dictionary."""
 _DICTIONARY_MAX_VALUES = 100_000
-_DICTIONARY_SAMPLE = 4_096
-_STRETCHES = 32
-
-_MOSTLY_DISTINCT = 0.98
-"""With this share of distinct values in a sample, their number cannot be estimated."""
-
-_LARGE_SAMPLE = 16_384
-_ALIKE = 1.25
-"""Ratio of two estimates of one number that chance explains."""
-_SMALL_SAMPLE = 512
-_SURELY_REPEATED = 16_384
-"""Size of the small sample. With no more distinct values than that, it has eight repeats on
-average, and none in one of three thousand samples."""
 
 
 def choose_dictionary(
@@ -285,8 +274,8 @@ def choose_dictionary(
         return _no("not for such values")
     if len(leaf) < MIN_DICTIONARY_VALUES:
         return _no(f"fewer than {MIN_DICTIONARY_VALUES} values")
-    most = min(len(leaf) // options.dict_divisor, _DICTIONARY_MAX_VALUES)
-    if not _repeats(leaf, block, most):
+    most = most_distinct(len(leaf), options)
+    if not repeats(leaf, block, most):
         return _no(f"more than {most} different values by a sample")
     found = _distinct(leaf, block, most)
     if found is None:
@@ -302,13 +291,18 @@ def choose_dictionary(
     return Choice(indices, choice.encoding, candidates, total, dictionary)
 
 
+def most_distinct(count: int, options: EncodingOptions) -> int:
+    """Return how many distinct values a dictionary for `count` values may have."""
+    return min(count // options.dict_divisor, _DICTIONARY_MAX_VALUES)
+
+
 def _distinct(
     leaf: pa.Array, block: FixedBlock | StringBlock, most: int
 ) -> tuple[ValueBlock, FixedBlock] | None:
     """Return the distinct values and the index of each value; None if there are over `most`."""
     if isinstance(block, StringBlock):
         # Arrow would take twice as long.
-        found = kernels.distinct_strings(block.offsets, block.data, _validity(leaf), most)
+        found = kernels.distinct_strings(block.offsets, block.data, validity_bits(leaf), most)
         if found is None:
             return None
         numbers, firsts = found
@@ -323,12 +317,6 @@ def _distinct(
     words = block.data.reshape(-1, width)[firsts]
     values = FixedBlock(words.reshape(-1), block.bits, len(firsts))
     return values, FixedBlock(numbers.view(np.uint8), 32, len(numbers))
-
-
-def _validity(leaf: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
-    if leaf.null_count == 0:
-        return None
-    return np.frombuffer(leaf.buffers()[0], np.uint8), leaf.offset
 
 
 def _no(reason: str) -> Candidate:
@@ -347,68 +335,6 @@ def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
     if isinstance(block, FixedBlock) and options.structural_encoding != "fullzip":
         return choose_fixed(block, options).size_bytes
     return block.raw_bytes
-
-
-def _repeats(leaf: pa.Array, block: FixedBlock | StringBlock, most: int) -> bool:
-    """Return whether a sample suggests at most `most` distinct values."""
-    count = len(leaf)
-    if count >= _SMALL_SAMPLE and most < _SURELY_REPEATED:
-        small = _sample_of(leaf, block, _SMALL_SAMPLE)
-        if small.distinct == small.drawn:
-            return False
-    if count <= _DICTIONARY_SAMPLE:
-        return True
-    sample = _sample_of(leaf, block, _DICTIONARY_SAMPLE)
-    share = sample.distinct / _DICTIONARY_SAMPLE
-    if share >= _MOSTLY_DISTINCT:
-        return False
-    if share * count <= most:
-        return True
-    estimate = _drawn_from(sample)
-    if estimate > most or count < 2 * _LARGE_SAMPLE:
-        return estimate <= most
-    # Where few values are frequent and many are rare, a larger sample finds more of these.
-    return _drawn_from(_sample_of(leaf, block, _LARGE_SAMPLE)) <= _ALIKE * estimate
-
-
-class _Sample(NamedTuple):
-    """Stretches from all over the values, without nulls.
-
-    Attributes:
-        drawn: The number of values.
-        per_stretch: The sum of the numbers of distinct values of each stretch.
-        distinct: The number of distinct values of all.
-    """
-
-    drawn: int
-    per_stretch: int
-    distinct: int
-
-
-def _sample_of(leaf: pa.Array, block: FixedBlock | StringBlock, count: int) -> _Sample:
-    size, validity = count // _STRETCHES, _validity(leaf)
-    if isinstance(block, StringBlock):
-        sampled = kernels.sample_strings(block.offsets, block.data, validity, _STRETCHES, size)
-    else:
-        sampled = kernels.sample_words(block.data, block.bits // 8, validity, _STRETCHES, size)
-    return _Sample(*sampled)
-
-
-def _drawn_from(sample: _Sample) -> float:
-    """Estimate how many values there are, if so many were drawn of them and so many differed.
-
-    Each of `n` values is among `drawn` ones with a probability of about `1 - exp(-drawn / n)`.
-    Values that never occur again, in another stretch, are not drawn from a limited number.
-    """
-    drawn, distinct = sample.per_stretch, sample.distinct
-    if distinct >= drawn:
-        return np.inf
-    low, high = float(distinct), float(drawn) ** 2
-    while high > 1.001 * low:
-        middle = (low * high) ** 0.5
-        enough = middle * -np.expm1(-drawn / middle) >= distinct
-        low, high = (low, middle) if enough else (middle, high)
-    return high
 
 
 def dictionary_of(

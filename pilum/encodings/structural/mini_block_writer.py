@@ -30,16 +30,19 @@ from pilum.encodings.structural.mini_block import PageDictionary
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
-from pilum.levels import ALL_VALID, Levels
+from pilum.levels import ALL_VALID, NULLABLE, Levels
 
 __all__ = [
+    "FEW_LEVELS",
     "LEVEL_BYTES",
+    "NO_LEVELS",
     "LevelEncoding",
     "encode_mini_block",
     "encode_mini_blocks_of_each",
     "level_encodings",
     "levels_fit_chunks",
     "most_values",
+    "null_encodings",
     "split_rows",
 ]
 
@@ -50,6 +53,7 @@ _COMPRESSED_CHUNK = 32_768
 _MAX_HEAD = 512
 """Bytes of a chunk's header and padding, and of the growth of incompressible values."""
 _DEFAULTS = EncodingOptions()
+_NO_LEVELS_OF_VALUES = np.empty(0, dtype=np.uint16)
 
 
 def encode_mini_block(
@@ -109,25 +113,46 @@ def encode_mini_blocks_of_each(
     data: NDArray[np.uint8],
     bits: int,
     values: Compressive,
-    num_values: int,
+    levels: NDArray[np.uint16] | None,
+    level: LevelEncoding,
+    shape: tuple[int, int],
     version: FileVersion,
     padding: bytes,
 ) -> tuple[pb.PageLayout, NDArray[np.uint8], NDArray[np.int64]]:
-    """Cut columns of fixed-width values, which lie one after the other, into pages of their own.
+    """Cut columns of numbers or booleans, which lie one after the other, into pages of their own.
+
+    Args:
+        data: The values.
+        bits: The width of a value.
+        values: Their encoding.
+        levels: The definition level of each value; None if there are no nulls.
+        level: The encoding of the levels.
+        shape: The number of columns, and of the values of each.
+        version: The file version.
+        padding: What an empty buffer is padded with; its length is the alignment.
 
     Returns:
-        The description of all pages; their buffers, padded to a multiple of the length of
-        `padding` with its first byte; the sizes of both buffers of each page, shape (n, 2).
+        The description of all pages; their padded buffers; the sizes of both buffers of each page,
+        shape (n, 2).
     """
+    num_columns, num_values = shape
     coding, compression = values.chunk_coding()
     large = version.has_large_chunks
     writer = kernels.MiniBlockWriter(
-        coding, large=large, max_values=_DEFAULTS.minichunk_values, compression=compression
+        coding,
+        def_=level.block,
+        large=large,
+        max_values=_DEFAULTS.minichunk_values,
+        compression=compression,
     )
-    pages, sizes = writer.encode_each(data, bits, num_values, len(padding), padding[0])
-    no_levels = level_encodings(ALL_VALID, version)
+    own = _NO_LEVELS_OF_VALUES if levels is None else levels.reshape(-1)
+    alignment = len(padding)
+    pages, sizes = writer.encode_each(
+        data, bits, num_values, num_columns, own, alignment, padding[0]
+    )
+    codes = (ALL_VALID if levels is None else NULLABLE).codes
     layout = _layout(
-        _Description(values, *no_levels, ALL_VALID.codes, False, num_values, large, None, 0)
+        _Description(values, NO_LEVELS, level, codes, False, num_values, large, None, 0)
     )
     return layout, pages, sizes.reshape(-1, 2)
 
@@ -192,6 +217,9 @@ _MAX_CHUNK_RUNS = (
 ) // _RLE_RUN_BYTES - _MAX_CHUNK_LEVELS // _MAX_RUN
 """Number of runs, of any length, that always fit a chunk."""
 
+FEW_LEVELS = 16_384
+"""With so few levels, the runs of every chunk fit."""
+
 _BUDGET_BITS = 131_072
 _MAX_LEVELS = 65_535
 
@@ -215,35 +243,55 @@ class LevelEncoding:
         return None if self.encoding is None else self.encoding.to_proto()
 
 
-_NO_LEVELS = LevelEncoding(None)
+NO_LEVELS = LevelEncoding(None)
 
 
 def level_encodings(levels: Levels, version: FileVersion) -> tuple[LevelEncoding, LevelEncoding]:
     """Return the encodings of the repetition and the definition levels of a page."""
     if not (levels.max_rep or levels.max_def):
-        return _NO_LEVELS, _NO_LEVELS
+        return NO_LEVELS, NO_LEVELS
     return (
         LevelEncoding(_encoding(levels.rep, levels.max_rep, version)),
         LevelEncoding(_encoding(levels.def_, levels.max_def, version)),
     )
 
 
+def null_encodings(
+    levels: NDArray[np.uint16], version: FileVersion
+) -> tuple[NDArray[np.bool_], LevelEncoding, LevelEncoding]:
+    """Return which of some columns get the first of two encodings of their definition levels.
+
+    The levels are 0 or 1, shape (number of columns, at most `FEW_LEVELS`).
+    """
+    num_columns, count = levels.shape
+    assert 0 < count <= FEW_LEVELS
+    packed = LevelEncoding(_packed(count, 1))
+    if not version.has_level_runs:
+        return np.zeros(num_columns, np.bool_), packed, packed
+    sizes, _ = kernels.fixed_costs_each(levels.reshape(-1).view(np.uint8), 16, 2 * count)
+    return _RLE_HEAD_BYTES + sizes < _packed_bytes(count, 1), LevelEncoding(Rle(16)), packed
+
+
 def _encoding(levels: NDArray[np.uint16], highest: int, version: FileVersion) -> Compressive | None:
-    if len(levels) == 0:
+    count = len(levels)
+    if count == 0:
         return None
     width = highest.bit_length()
-    groups, rest = divmod(len(levels), _GROUP)
-    packed_bytes = groups * 128 * width + min(2 * rest, 128 * width)
-    if version.has_level_runs and _runs_bytes(levels) < packed_bytes and _runs_fit(levels):
-        return Rle(16)
-    one_group = len(levels) <= _GROUP
-    return (
-        Flat(16) if one_group and 128 * width >= 2 * len(levels) else OutOfLineBitpacking(16, width)
-    )
+    if version.has_level_runs:
+        size = _RLE_HEAD_BYTES + kernels.fixed_costs(levels.view(np.uint8), 16)[0]
+        if size < _packed_bytes(count, width) and _runs_fit(levels):
+            return Rle(16)
+    return _packed(count, width)
 
 
-def _runs_bytes(levels: NDArray[np.uint16]) -> int:
-    return _RLE_HEAD_BYTES + kernels.fixed_costs(levels.view(np.uint8), 16)[0]
+def _packed(count: int, width: int) -> Compressive:
+    is_small = count <= _GROUP and 128 * width >= 2 * count
+    return Flat(16) if is_small else OutOfLineBitpacking(16, width)
+
+
+def _packed_bytes(count: int, width: int) -> int:
+    groups, rest = divmod(count, _GROUP)
+    return groups * 128 * width + min(2 * rest, 128 * width)
 
 
 def _runs_fit(levels: NDArray[np.uint16]) -> bool:

@@ -186,6 +186,31 @@ pub fn sample_words(
     }
 }
 
+/// Samples columns of `num_words` words, which lie one after the other, as `sample_words`.
+pub fn sample_words_each(
+    data: &[u8],
+    width: usize,
+    validity: Option<(&[u8], usize)>,
+    num_words: usize,
+    stretches: usize,
+    size: usize,
+) -> Result<Vec<Sample>> {
+    let column_bytes = width.saturating_mul(num_words);
+    if column_bytes == 0 || !data.len().is_multiple_of(column_bytes) {
+        let found = data.len();
+        return Err(Corrupt(format!(
+            "{found} bytes of columns of {column_bytes}"
+        )));
+    }
+    data.chunks_exact(column_bytes)
+        .enumerate()
+        .map(|(number, column)| {
+            let validity = validity.map(|(bitmap, first)| (bitmap, first + number * num_words));
+            sample_words(column, width, validity, stretches, size)
+        })
+        .collect()
+}
+
 /// Samples strings as `sample_words`.
 pub fn sample_strings(
     offsets: OffsetsIn<'_>,
@@ -308,6 +333,13 @@ mod tests {
         assert!(sample_words(&words, 8, None, 2, 4).is_err());
         assert!(sample_words(&words, 8, Some((&[0xff], 3)), 2, 2).is_err());
         assert!(sample_words(&words, 4, None, 1, 1).is_err());
+        let twice = words.repeat(2);
+        let count = words.len() / 8;
+        let each = sample_words_each(&twice, 8, Some((&[0b1_0101, 0xff], 0)), count, 1, count);
+        let own =
+            |first| sample_words(&words, 8, Some((&[0b1_0101, 0xff], first)), 1, count).unwrap();
+        assert_eq!(each.unwrap(), [own(0), own(count)]);
+        assert!(sample_words_each(&twice, 8, None, 2 * count + 1, 1, 1).is_err());
     }
 
     #[test]

@@ -2,8 +2,23 @@
 //!
 //! Tables of thousands of columns have small pages, which one call makes together.
 
-use crate::error::{Corrupt, Result};
+use crate::block::BlockPlan;
+use crate::error::{Corrupt, Result, part};
 use crate::mini_block_writer::{Chunking, Coding, Input, LevelsIn, encode};
+
+/// Columns of values of one width and of one length, which lie one after the other.
+#[derive(Debug)]
+pub struct Columns<'a> {
+    pub data: &'a [u8],
+    /// Bits of a value: 1, or a multiple of 8.
+    pub bits: usize,
+    /// Values of each column.
+    pub num_values: usize,
+    pub num_columns: usize,
+    /// The definition level of each value, and how these are stored; empty without nulls.
+    pub def: &'a [u16],
+    pub def_plan: Option<BlockPlan>,
+}
 
 /// Pages of several columns, joined.
 #[derive(Debug, Default)]
@@ -14,35 +29,55 @@ pub struct JoinedPages {
     pub sizes: Vec<i64>,
 }
 
-/// Encodes columns of `num_values` values of `bits` bits (a multiple of 8) that lie one after the
-/// other, without levels: a page for each.
+/// Encodes a page for each column.
 pub fn encode_each(
-    data: &[u8],
-    bits: usize,
+    columns: &Columns<'_>,
     coding: Coding,
-    num_values: usize,
     chunking: &Chunking,
     alignment: usize,
     padding: u8,
 ) -> Result<JoinedPages> {
-    let column_bytes = (bits / 8).saturating_mul(num_values);
-    if column_bytes == 0 || !data.len().is_multiple_of(column_bytes) || alignment == 0 {
-        let found = data.len();
+    let &Columns {
+        data,
+        bits,
+        num_values,
+        num_columns,
+        def,
+        ..
+    } = columns;
+    let total = num_values.saturating_mul(num_columns);
+    let fits = bits.saturating_mul(total).div_ceil(8) == data.len();
+    if !fits || total == 0 || bits == 0 || alignment == 0 || ![0, total].contains(&def.len()) {
         return Err(Corrupt(format!(
-            "{found} bytes of columns of {column_bytes}"
+            "{} bytes and {} levels of {num_columns} columns of {num_values} values of {bits} bits",
+            data.len(),
+            def.len()
         )));
     }
-    let levels = LevelsIn {
-        rep: &[],
-        def: &[],
-        rep_plan: None,
-        def_plan: None,
-        max_rep: 0,
-        max_visible: 0,
-    };
     let mut joined = JoinedPages::default();
-    for data in data.chunks_exact(column_bytes) {
-        let input = Input::Fixed { data, bits };
+    joined
+        .data
+        .reserve(data.len() + 2 * alignment * num_columns);
+    for first in (0..total).step_by(num_values) {
+        let input = if bits == 1 {
+            Input::Bits { data, first }
+        } else {
+            let data = part(data, first * bits / 8, num_values * bits / 8, "columns")?;
+            Input::Fixed { data, bits }
+        };
+        let levels = LevelsIn {
+            rep: &[],
+            def: part(
+                def,
+                first.min(def.len()),
+                num_values.min(def.len()),
+                "levels",
+            )?,
+            rep_plan: None,
+            def_plan: columns.def_plan.clone(),
+            max_rep: 0,
+            max_visible: 1,
+        };
         let page = encode(&input, coding, num_values, &levels, chunking)?;
         for buffer in [page.words, page.chunks] {
             joined.sizes.push(as_i64(buffer.len())?);

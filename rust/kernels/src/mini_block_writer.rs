@@ -558,7 +558,7 @@ fn index_chunk(rep: &[u16], max_rep: u16, last: bool, index: &mut Vec<(u64, u64)
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::joined_pages::encode_each;
+    use crate::joined_pages::{Columns, encode_each};
 
     fn none() -> LevelsIn<'static> {
         LevelsIn {
@@ -599,7 +599,16 @@ mod tests {
     fn pages_of_several_columns_equal_those_of_each() {
         let data: Vec<u8> = (0..60u8).collect();
         let chunking = Chunking::default();
-        let joined = encode_each(&data, 32, Coding::Plain, 5, &chunking, 64, 7).unwrap();
+        let columns = |bits, num_values, num_columns, def| Columns {
+            data: &data,
+            bits,
+            num_values,
+            num_columns,
+            def,
+            def_plan: None,
+        };
+        let plain = |columns| encode_each(&columns, Coding::Plain, &chunking, 64, 7);
+        let joined = plain(columns(32, 5, 3, &[])).unwrap();
         let (mut start, mut sizes) = (0, joined.sizes.iter());
         for column in data.chunks(20) {
             let input = Input::Fixed {
@@ -617,9 +626,10 @@ mod tests {
             }
         }
         assert_eq!(start, joined.data.len());
-        for (bits, num_values) in [(32, 7), (0, 5), (32, 0)] {
-            assert!(encode_each(&data, bits, Coding::Plain, num_values, &chunking, 64, 7).is_err());
+        for (bits, num_values, num_columns) in [(32, 7, 2), (0, 5, 3), (32, 0, 3), (1, 5, 95)] {
+            assert!(plain(columns(bits, num_values, num_columns, &[])).is_err());
         }
+        assert!(plain(columns(32, 5, 3, &[0; 5])).is_err());
     }
 
     #[test]

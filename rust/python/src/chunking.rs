@@ -1,7 +1,7 @@
 //! Values and levels to the chunks of a mini-block page.
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pilum_kernels::joined_pages::encode_each;
+use pilum_kernels::joined_pages::{Columns, encode_each};
 use pilum_kernels::mini_block_writer::{self as kernel, Chunking, Input, ItemValidity, LevelsIn};
 use pyo3::prelude::*;
 
@@ -222,25 +222,31 @@ impl MiniBlockWriter {
         ))
     }
 
-    /// Cuts columns of `num_values` values of `bits` bits, which lie one after the other. Returns
-    /// the words and the chunks of each page, joined and padded, and their sizes.
-    #[allow(clippy::needless_pass_by_value)]
+    /// Cuts `num_columns` columns of `num_values` values of `bits` bits, which lie one after the
+    /// other. Returns the words and the chunks of each page, joined and padded, and their sizes.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn encode_each<'py>(
         &self,
         py: Python<'py>,
         data: PyReadonlyArray1<'py, u8>,
         bits: usize,
         num_values: usize,
+        num_columns: usize,
+        def_: PyReadonlyArray1<'py, u16>,
         alignment: usize,
         padding: u8,
     ) -> PyResult<(Made<'py>, Bound<'py, PyArray1<i64>>)> {
-        let data = slice(&data)?;
+        let columns = Columns {
+            data: slice(&data)?,
+            bits,
+            num_values,
+            num_columns,
+            def: slice(&def_)?,
+            def_plan: self.def.as_ref().map(|block| block.get().0.clone()),
+        };
+        let (coding, chunking) = (self.coding, &self.chunking);
         let joined = py
-            .detach(|| {
-                let chunking = &self.chunking;
-                let coding = self.coding;
-                encode_each(data, bits, coding, num_values, chunking, alignment, padding)
-            })
+            .detach(|| encode_each(&columns, coding, chunking, alignment, padding))
             .map_err(impossible)?;
         Ok((joined.data.into_pyarray(py), joined.sizes.into_pyarray(py)))
     }

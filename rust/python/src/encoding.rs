@@ -337,6 +337,37 @@ pub fn sample_words(
         .map_err(impossible)
 }
 
+/// The number of values and of distinct ones in a sample of each of several columns, which lie one
+/// after the other.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn sample_words_each<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    width: usize,
+    validity: Option<(Bytes<'py>, usize)>,
+    num_words: usize,
+    stretches: usize,
+    size: usize,
+) -> PyResult<(Sizes<'py>, Sizes<'py>)> {
+    let data = slice(&data)?;
+    let validity = match &validity {
+        Some((bitmap, first)) => Some((slice(bitmap)?, *first)),
+        None => None,
+    };
+    let samples = py
+        .detach(|| distinct::sample_words_each(data, width, validity, num_words, stretches, size))
+        .map_err(impossible)?;
+    let numbers = |of: fn(&distinct::Sample) -> usize| -> PyResult<Sizes<'py>> {
+        let found: Result<Vec<i64>, _> = samples.iter().map(of).map(i64::try_from).collect();
+        Ok(found?.into_pyarray(py))
+    };
+    Ok((
+        numbers(|found| found.drawn)?,
+        numbers(|found| found.distinct)?,
+    ))
+}
+
 /// The numbers of `sample_words` in a sample of strings.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
