@@ -63,8 +63,10 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 def counted(batches: Iterable[_Batch], done: Callable[[int], None]) -> Iterator[_Batch]:
     """Pass batches on, and report the rows of each after it was used."""
     for batch in batches:
+        num_rows = batch.num_rows
         yield batch
-        done(batch.num_rows)
+        del batch  # it would be kept while the next one is made
+        done(num_rows)
 
 
 def _nothing(done: int) -> None:

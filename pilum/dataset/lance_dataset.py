@@ -216,7 +216,7 @@ def write_dataset(
         max_bytes_per_file: A file that has reached this size receives no further batches.
         data_cache_bytes: Bytes of rows to buffer before pages are written, for all columns
             together; if None, a page is about 8 MiB, and less if a stream has more than six
-            columns: 48 MiB for all of them, but at least 1 MiB each.
+            columns: 32 MiB for all of them, but at least 1 MiB each.
         max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least one
             row.
         buffer_alignment: Alignment of buffers in files, in bytes; 4096 suits direct I/O.

@@ -72,3 +72,24 @@ def test_pages_of_a_stream_with_many_columns_are_smaller(tmp_path: Path, is_stre
     ]
     assert pages == [2 if is_stream else 1] * 24
     assert written.to_table() == table
+
+
+def test_a_stream_returns_unused_memory_while_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = pa.record_batch({"x": np.arange(1 << 19)})  # 4 MiB
+    pool, calls = pa.default_memory_pool(), []
+
+    class Counted:
+        """Passes calls on to the pool of Arrow, and counts them."""
+
+        def release_unused(self) -> None:
+            calls.append("release_unused")
+            pool.release_unused()
+
+    monkeypatch.setattr(pa, "default_memory_pool", Counted)
+    pilum.write_dataset(iter([numbers] * 12), str(tmp_path / "t.lance"), schema=numbers.schema)
+    assert len(calls) == 3  # after each 16 MiB
+    calls.clear()
+    pilum.write_dataset(pa.Table.from_batches([numbers] * 12), str(tmp_path / "u.lance"))
+    assert calls == []

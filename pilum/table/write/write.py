@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -114,7 +114,10 @@ MAX_BYTES_PER_FILE = 90 << 30
 _TARGET_ROWS = "lance.compaction.target_rows_per_fragment"
 _TARGET_BYTES = "lance.compaction.target_bytes_per_fragment"
 _MOST_DIGITS = 20
-_STREAM_BYTES = 48 * 1024 * 1024
+_STREAM_BYTES = 32 * 1024 * 1024
+_RETURN_BYTES = 16 * 1024 * 1024
+"""Bytes of a stream after which unused memory is returned."""
+
 _LEAST_PAGE_BYTES = 1024 * 1024
 
 
@@ -137,6 +140,8 @@ class WriteOptions:
         unfinished_bytes: Maximum number of bytes of full files that are still being sent to an
             object store.
         observer: Is called for each fragment; None for no calls.
+        is_stream: Whether no one else keeps the rows in memory, so that memory is returned to the
+            operating system while they are written.
     """
 
     max_rows_per_file: int | None = None
@@ -150,6 +155,7 @@ class WriteOptions:
     known_bases: frozenset[int] = frozenset()
     unfinished_bytes: int = MAX_BYTES
     observer: WriteObserver | None = None
+    is_stream: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
@@ -184,7 +190,7 @@ class WriteOptions:
         if self.version is FileVersion.LEGACY:
             return self
         layout = self.layout.within(_STREAM_BYTES, num_columns, _LEAST_PAGE_BYTES)
-        return replace(self, layout=layout)
+        return replace(self, layout=layout, is_stream=True)
 
 
 def _setting(config: Mapping[str, str], key: str) -> int | None:
@@ -228,8 +234,9 @@ def write_fragments(
     _require_no_descriptors(schema)
     writer = _RollingWriter(store, schema, options)
     try:
-        for batch in batches:
+        for batch in _returning_memory(batches) if options.is_stream else batches:
             writer.write(batch)
+            del batch
         return writer.finish()
     except BaseException:
         writer.abort()
@@ -247,6 +254,21 @@ def _require_no_descriptors(schema: Schema) -> None:
                 "name theirs themselves; write the file with LanceFileSession.open_writer and "
                 "commit it, or create the table with managed blobs"
             )
+
+
+def _returning_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass batches on; after some of them, return memory that Arrow's allocator keeps unused.
+
+    Buffers of a stream differ in size, so an allocator keeps much more than is in use at a time.
+    """
+    pool, num_bytes = pa.default_memory_pool(), 0
+    for batch in batches:
+        num_bytes += batch.nbytes
+        yield batch
+        del batch
+        if num_bytes >= _RETURN_BYTES:
+            pool.release_unused()
+            num_bytes = 0
 
 
 class _RollingWriter:
