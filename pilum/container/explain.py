@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pilum.encodings.describe import PageDescription, describe_page
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.types import width_bits
 
-__all__ = ["PageExplanation", "explain_page", "explained"]
+__all__ = ["PageExplanation", "explain_page", "explained", "raw_bytes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +104,9 @@ def explained(
         buffer_bytes,
         None if width is None else (page.num_values * width + 7) // 8,
     )
+
+
+def raw_bytes_of(pages: Sequence[PageExplanation]) -> int | None:
+    """Return the bytes of the values of pages in memory; None if one is not known."""
+    sizes = [page.raw_bytes for page in pages if page.raw_bytes is not None]
+    return sum(sizes) if len(sizes) == len(pages) else None

@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
 from pilum.container.dry_run import explain_batches, explain_written
-from pilum.container.explain import PageExplanation
+from pilum.container.explain import PageExplanation, raw_bytes_of
 from pilum.container.open import field_reader, open_file
 from pilum.container.segments import FilePart
 from pilum.container.writer import FileOptions
@@ -29,13 +29,15 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
-from pilum.pictures.page_map import Box, ColumnPages, PageMap, encoding_of
 from pilum.pictures.words import size_text
 from pilum.storage.base import Source
 from pilum.storage.open import Location, open_store
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import open_table
 from pilum.table.write.align import align, new_schema
+
+if TYPE_CHECKING:
+    from pilum.pictures.page_map import PageMap
 
 __all__ = [
     "DataStatistics",
@@ -77,10 +79,9 @@ class Explanation:
 
     def picture(self, title: str = "pages") -> PageMap:
         """Return the pages to scale, to be drawn by `pilum pages` and in notebooks."""
-        columns: dict[str, list[PageExplanation]] = {}
-        for page in self.pages:
-            columns.setdefault(page.column, []).append(page)
-        return PageMap(title, [_drawn(name, pages) for name, pages in columns.items()])
+        from pilum.dataset.page_picture import page_picture
+
+        return page_picture(self.pages, title)
 
     def _repr_html_(self) -> str:
         from pilum.pictures.page_map_svg import page_map_svg
@@ -273,33 +274,9 @@ def _alike(page: PageExplanation) -> tuple[str, str, str, bool]:
     return page.column, page.layout, page.encoding, bool(page.dictionary)
 
 
-def _drawn(name: str, pages: Sequence[PageExplanation]) -> ColumnPages:
-    boxes = [
-        Box(
-            page.first_row,
-            page.num_rows,
-            page.stored_bytes,
-            encoding_of(page.layout, page.encoding, page.dictionary),
-            _words(page),
-        )
-        for page in pages
-    ]
-    return ColumnPages(name, pages[0].type, boxes, _raw_bytes(pages))
-
-
-def _words(page: PageExplanation) -> str:
-    dictionary = f", dictionary of {page.dictionary}" if page.dictionary else ""
-    return f"{page.layout}, {page.encoding}{dictionary}"
-
-
-def _raw_bytes(pages: Sequence[PageExplanation]) -> int | None:
-    sizes = [page.raw_bytes for page in pages if page.raw_bytes is not None]
-    return sum(sizes) if len(sizes) == len(pages) else None
-
-
 def _line(pages: list[PageExplanation]) -> tuple[str, ...]:
     stored = sum(page.stored_bytes for page in pages)
-    raw = _raw_bytes(pages)
+    raw = raw_bytes_of(pages)
     first = pages[0]
     dictionary = f", dictionary of {first.dictionary}" if first.dictionary else ""
     return (
