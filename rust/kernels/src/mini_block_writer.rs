@@ -626,7 +626,7 @@ mod tests {
             }
         }
         assert_eq!(start, joined.data.len());
-        for (bits, num_values, num_columns) in [(32, 7, 2), (0, 5, 3), (32, 0, 3), (1, 5, 95)] {
+        for (bits, num_values, num_columns) in [(32, 7, 2), (0, 5, 3), (32, 0, 3), (1, 5, 94)] {
             assert!(plain(columns(bits, num_values, num_columns, &[])).is_err());
         }
         assert!(plain(columns(32, 5, 3, &[0; 5])).is_err());
