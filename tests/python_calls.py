@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -16,7 +17,10 @@ PACKAGE = Path(pilum.__file__).parent
 
 
 def num_calls(function: Callable[[], object]) -> int:
-    """Returns the number of calls of functions of the package, kernels aside."""
+    """Returns the number of calls of functions of the package, kernels aside.
+
+    The collector is off, as finalizers of what other tests left are no part of the work.
+    """
     found = 0
 
     def count(frame: Any, event: str, argument: object) -> None:
@@ -25,11 +29,14 @@ def num_calls(function: Callable[[], object]) -> int:
         if event == "call" and _counts(frame.f_code.co_filename):
             found += 1
 
+    gc.collect()
+    gc.disable()
     sys.setprofile(count)
     try:
         function()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return found
 
 
