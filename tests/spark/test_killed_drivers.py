@@ -14,7 +14,7 @@ import pytest
 from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
 from spark.beside import Writer
-from spark.helpers import arrive, drain, environment, files, version
+from spark.helpers import RELEASE, arrive, drain, environment, files, version
 from spark.mortal import MOMENTS, STEPS
 
 import pilum
@@ -22,6 +22,9 @@ import pilum
 SCRIPT = Path(__file__).with_name("mortal.py")
 
 pytestmark = pytest.mark.slow
+
+_RUNS = 1 if RELEASE >= (4, 2) else 2
+"""Before Spark 4.2 a run that takes what is available ends with the batch that was not finished."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ def test_a_driver_killed_in_the_first_batch_of_a_table_that_grows_loses_no_row(
     copy, checkpoint = f"{uri}-copy", Path(f"{uri}-copy-checkpoint")
     assert (checkpoint / "offsets" / "0").exists()
     assert not (checkpoint / "commits" / "0").exists()
-    drain(spark.readStream.format("pilum").load(uri), copy, checkpoint)
+    for _ in range(_RUNS):
+        drain(spark.readStream.format("pilum").load(uri), copy, checkpoint)
     found = sorted(pilum.dataset(copy).to_table()["id"].to_pylist())
     assert found == list(range(killed.appended[step]))
     assert pilum.dataset(copy).verify(deep=True).is_valid
