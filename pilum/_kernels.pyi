@@ -681,6 +681,7 @@ def nearest_flat(
     upper: float | None = None,
     earlier: Answer | None = None,
     sieves: Sequence[VectorSieve | None] | None = None,
+    num_threads: int = 1,
 ) -> Answer: ...
 
 class VectorSieve:
@@ -700,6 +701,7 @@ def nearest_scalar_codes(
     lower: float | None = None,
     upper: float | None = None,
     earlier: Answer | None = None,
+    num_threads: int = 1,
 ) -> Answer: ...
 
 class ProductCodebook:
@@ -718,6 +720,7 @@ class ProductCodebook:
         lower: float | None = None,
         upper: float | None = None,
         earlier: Answer | None = None,
+        num_threads: int = 1,
     ) -> Answer: ...
 
 def cluster_sums(

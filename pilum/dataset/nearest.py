@@ -137,7 +137,7 @@ def _probing(given: Mapping[str, Any]) -> Probing:
     high = high if high is not None else fixed
     if high is not None and low > high:
         raise InvalidInputError("minimum_nprobes must be <= maximum_nprobes")
-    _count(given, "query_parallelism", "query_parallelism must be >= -1, got {}", -1)
+    parallelism = _count(given, "query_parallelism", "query_parallelism must be >= -1, got {}", -1)
     mode = given.get("approx_mode", "normal")
     if mode not in _MODES:
         raise InvalidInputError(
@@ -151,6 +151,7 @@ def _probing(given: Mapping[str, Any]) -> Probing:
         ef=_count(given, "ef", "ef must be > 0 but got {}", 1),
         refine_factor=_count(given, "refine_factor", "Refine factor must be 1 or more got {}", 1),
         approx_mode=mode,
+        parallelism=parallelism or 0,
     )
 
 

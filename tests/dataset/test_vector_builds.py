@@ -117,6 +117,22 @@ def test_a_small_limit_of_memory_finds_the_same(
         assert found[0].equals(found[1])
 
 
+@pytest.mark.parametrize(("kind", "options"), _KINDS)
+def test_threads_that_share_a_query_find_the_same(
+    tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    vectors = _vectors()
+    dataset = _table(tmp_path / "t", vectors)
+    dataset.create_index("v", kind, num_partitions=8, **options)
+    for more in ({}, {"filter": "id % 3 = 0", "prefilter": True}):
+        for query in vectors[:20]:
+            nearest = {"column": "v", "q": query, "k": 9, "nprobes": 6}
+            expected = dataset.to_table(nearest={**nearest, "query_parallelism": 1}, **more)
+            for parallelism in (0, 3, -1):
+                asked = {**nearest, "query_parallelism": parallelism}
+                assert dataset.to_table(nearest=asked, **more).equals(expected)
+
+
 def test_rows_that_no_index_contains_are_left_out(tmp_path: Path) -> None:
     vectors = _vectors(600)
     vectors[0], vectors[1, 3], vectors[2] = 0, np.nan, np.inf

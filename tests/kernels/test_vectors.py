@@ -74,9 +74,12 @@ def test_vectors_are_searched(
     metric = str(random.choice(["l2", "dot", "hamming"][: 2 + (dtype == "u1")]))
     earlier = reference.nearest_flat(parts[:1], asked, metric, 3)
     for start in (None, earlier):
-        found = kernels.nearest_flat(parts, asked, metric, earlier=start, **options)
         naive = reference.nearest_flat(parts, asked, metric, earlier=start, **options)
-        assert_same(found, naive)
+        for threads in (1, 3):
+            found = kernels.nearest_flat(
+                parts, asked, metric, earlier=start, num_threads=threads, **options
+            )
+            assert_same(found, naive)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1"])
@@ -221,8 +224,9 @@ def test_product_codes_are_searched(
         parts.append(((codes, centroid_or_none), rows, allowed, numbers))
     for metric in ("l2", "dot"):
         options = wanted(random) | {"transposed": transposed}
-        found = book.nearest(parts, asked, metric, **options)
-        assert_same(found, naive.nearest(parts, asked, metric, **options))
+        expected = naive.nearest(parts, asked, metric, **options)
+        assert_same(book.nearest(parts, asked, metric, **options), expected)
+        assert_same(book.nearest(parts, asked, metric, num_threads=2, **options), expected)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -236,9 +240,10 @@ def test_no_near_row_is_given_up_too_early(metric: str, bits: int) -> None:
     codes = [random.integers(0, 1 << bits, (3000, 16), np.uint8) for _ in range(2)]
     codes = [stored(part, bits, True) for part in codes]
     parts = [((part, None), 3000 * i, None, None) for i, part in enumerate(codes)]
-    found = book.nearest(parts, queries, metric, 20)
     expected = naive.nearest(parts, queries, metric, 20)
-    assert_array_equal(found[1], expected[1])
+    for threads in (1, 2):
+        found = book.nearest(parts, queries, metric, 20, num_threads=threads)
+        assert_array_equal(found[1], expected[1])
     assert_allclose(found[2], expected[2], rtol=1e-5, atol=1e-5)
 
 

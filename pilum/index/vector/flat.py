@@ -125,6 +125,7 @@ class FlatQuantizer(Quantizer):
             upper=search.upper,
             earlier=earlier,
             sieves=sieves,
+            num_threads=search.num_threads,
         )
 
     @property

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import normalized
+from pilum.kernels import distances as measured
 from pilum.kernels import nearest_centroids
 
 __all__ = ["IvfModel"]
@@ -24,7 +25,7 @@ _BLOCK_BYTES = 16 << 20
 """Bytes of the distances that are computed together."""
 
 _FEW_ELEMENTS = 1 << 16
-"""So few elements of centroids are subtracted directly; it loses no digits."""
+"""So few elements of centroids are compared one by one; for l2, it loses no digits."""
 
 
 class IvfModel:
@@ -111,15 +112,12 @@ class IvfModel:
             queries: From `queries`. Distances are squared Euclidean ones for l2 and cosine.
         """
         wide = self.wide
+        if self.metric is Metric.HAMMING or wide.size * len(queries) <= _FEW_ELEMENTS:
+            metric = Metric.L2 if self.metric is Metric.COSINE else self.metric
+            return measured(wide, queries, metric.value)
         with np.errstate(all="ignore"):
             if self.metric is Metric.DOT:
                 return np.asarray(1 - queries @ wide.T)
-            if self.metric is Metric.HAMMING:
-                bits = (np.unpackbits(one ^ wide, axis=1) for one in queries)
-                return np.stack([one.sum(axis=1, dtype=np.float32) for one in bits])
-            if wide.size * len(queries) <= _FEW_ELEMENTS:
-                gaps = queries[:, None] - wide
-                return np.asarray(np.einsum("bij,bij->bi", gaps, gaps))
             found = queries @ wide.T
             found *= -2
             found += self._norms

@@ -176,6 +176,7 @@ class ProductQuantizer(Quantizer):
             lower=search.lower,
             upper=search.upper,
             earlier=earlier,
+            num_threads=search.num_threads,
         )
 
     def decoded(

@@ -111,6 +111,8 @@ class Search:
         upper: The maximum distance, exclusive; None for no limit.
         ef: Candidates that the search in a graph keeps; None for the default.
         approx_mode: How rotated codes (RQ) are compared: "fast", "normal" or "accurate".
+        num_threads: Number of threads that share the partitions, where it changes no result: one
+            thread walks graphs and compares rotated codes.
     """
 
     queries: NDArray[Any]
@@ -119,6 +121,7 @@ class Search:
     upper: float | None = None
     ef: int | None = None
     approx_mode: str = "normal"
+    num_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ class NearestQuery:
         lower: The minimum distance, inclusive; None for no limit.
         upper: The maximum distance, exclusive; None for no limit.
         approx_mode: How rotated codes (RQ) are compared: "fast", "normal" or "accurate".
+        parallelism: Number of threads that share the partitions of a single query, at most; -1 for
+            one per processor, 0 for so many if there is much to compare.
     """
 
     vector: NDArray[Any]
@@ -153,6 +158,7 @@ class NearestQuery:
     lower: float | None = None
     upper: float | None = None
     approx_mode: str = "normal"
+    parallelism: int = 0
 
 
 @dataclass(frozen=True, slots=True)

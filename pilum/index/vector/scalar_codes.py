@@ -108,6 +108,7 @@ class ScalarQuantizer(Quantizer):
             lower=search.lower,
             upper=search.upper,
             earlier=earlier,
+            num_threads=search.num_threads,
         )
 
     def decoded(

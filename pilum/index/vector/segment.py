@@ -48,6 +48,9 @@ _MAX_DISTANCES = 1 << 22
 _QUERIES_OF_TASK = 16
 """So many queries, at least, are worth a task."""
 
+_LEAST_SHARED_BYTES = 32 << 20
+"""Fewer bytes of codes are compared faster by one thread: starting others takes up to 0.1 ms."""
+
 _PARTITIONS_AT_ONCE = 64
 """So many further partitions are read together."""
 
@@ -214,10 +217,22 @@ class VectorIndex(Index):
         mask = None if allowed is None else self._mask_of(allowed)
         order = self._filled(_first(distances[0], count))
         probes = self._limited(self.partitions.probes(order), mask)
+        search.num_threads = self._num_threads(probes, query.parallelism)
         answer = self._search(probes, search) if probes else _NOTHING
         if len(answer[1]) < query.k and not query.is_fixed:
             return self._continued(distances[0], count, search, answer, query, mask)
         return Candidates(answer[1], answer[2], count)
+
+    def _num_threads(self, probes: Sequence[Probe], asked: int) -> int:
+        """Return how many threads share the partitions; see `NearestQuery.parallelism`."""
+        if asked == 1 or len(probes) < 2:
+            return 1
+        if asked == 0:
+            is_part = probes[0].allowed is not None
+            size = sum(column.nbytes for one in probes for column in one.columns.values())
+            if is_part or size < _LEAST_SHARED_BYTES:
+                return 1
+        return min(num_threads(), asked if asked > 0 else len(probes))
 
     def _counts(self, distances: NDArray[np.float32], query: NearestQuery) -> NDArray[np.int64]:
         """Return how many partitions each query searches at first."""
@@ -440,6 +455,6 @@ def _candidates(answer: Answer, number: int, num_probed: int) -> Candidates:
 def _first(distances: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return the numbers of the nearest partitions, in the order of their distances."""
     if 8 * count < len(distances):
-        nearest = np.argpartition(distances, count)[:count]
-        return nearest[np.argsort(distances[nearest], kind="stable")]
-    return np.argsort(distances, kind="stable")[:count]
+        nearest = distances.argpartition(count)[:count]
+        return nearest[distances[nearest].argsort(kind="stable")]
+    return distances.argsort(kind="stable")[:count]

@@ -55,6 +55,7 @@ class Probing:
     ef: int | None = None
     refine_factor: int | None = None
     approx_mode: str = "normal"
+    parallelism: int = 0
 
 
 DEFAULT_PROBING = Probing()
@@ -221,6 +222,7 @@ class NearestPlan:
             lower=self.lower,
             upper=self.upper,
             approx_mode=probing.approx_mode,
+            parallelism=probing.parallelism,
         )
 
     def _by_scan(self, exact: ExactQuery) -> list[Nearest]:

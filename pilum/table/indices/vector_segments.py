@@ -204,7 +204,8 @@ def _searched(
     segment.count_grown(index)
     if not is_plain(segment):
         return [Nearest(_ids(segment, one.references), one.distances) for one in found]
-    if not _are_covered(segment, np.concatenate([one.references for one in found])):
+    references = [one.references for one in found]
+    if not _are_covered(segment, references[0] if len(found) == 1 else np.concatenate(references)):
         live = live_rows(segment, index.references, has_others=True)
         both = live if allowed is None or live is None else allowed & live
         found = index.nearest_batch(vectors, query, both)
@@ -235,8 +236,8 @@ def _are_covered(segment: OpenSegment, addresses: Addresses) -> bool:
     sizes = segment.segment.sizes_by_fragment
     if len(sizes) == 1:
         [(number, size)] = sizes.items()
-        first = first_address(number)
-        if first <= int(addresses.min()) and int(addresses.max()) < first + size:
+        first, all = first_address(number), addresses.tolist()
+        if first <= min(all) and max(all) < first + size:
             return True
     numbers, rows = fragment_ids_of(addresses).tolist(), rows_of(addresses).tolist()
     beyond = [row >= sizes.get(number, MAX_ROWS) for number, row in zip(numbers, rows, strict=True)]

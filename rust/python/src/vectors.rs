@@ -189,6 +189,7 @@ fn answer<'py>(
     num_queries: usize,
     wanted: Wanted,
     earlier: Option<&EarlierArg<'_>>,
+    num_threads: usize,
 ) -> PyResult<Answered<'py>> {
     let earlier = match earlier {
         None => None,
@@ -198,7 +199,8 @@ fn answer<'py>(
             distances: slice(distances)?,
         }),
     };
-    let made: KernelResult<Answer> = py.detach(|| nearest(parts, num_queries, wanted, earlier));
+    let made: KernelResult<Answer> =
+        py.detach(|| nearest(parts, num_queries, wanted, earlier, num_threads));
     let made = made.map_err(impossible)?;
     Ok((
         made.bounds.into_pyarray(py),
@@ -254,7 +256,8 @@ impl VectorSieve {
 /// The nearest of vectors that are stored as they are, of each part with its sieve.
 #[pyfunction]
 #[pyo3(signature = (
-    parts, queries, metric, k, *, lower=None, upper=None, earlier=None, sieves=None
+    parts, queries, metric, k, *, lower=None, upper=None, earlier=None, sieves=None,
+    num_threads=1
 ))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
 pub fn nearest_flat<'py>(
@@ -267,6 +270,7 @@ pub fn nearest_flat<'py>(
     upper: Option<f32>,
     earlier: Option<EarlierArg<'py>>,
     sieves: Option<Vec<Option<Bound<'py, VectorSieve>>>>,
+    num_threads: usize,
 ) -> PyResult<Answered<'py>> {
     let metric = metric_named(metric)?;
     let ([num_queries, width], wanted) = (queries.shape(), wanted(k, lower, upper));
@@ -281,13 +285,13 @@ pub fn nearest_flat<'py>(
             let store = flat::Bits::new(vectors.bytes()?, width, queries.bytes()?);
             Ok((store.map_err(impossible)?, num_rows))
         })?;
-        return answer(py, made, num_queries, wanted, earlier.as_ref());
+        return answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads);
     }
     macro_rules! search {
         ($element:ty) => {{
             let queries = queries.prepared(metric)?;
             let made = flat_parts::<$element>(&parts, sieves, metric, &queries)?;
-            answer(py, made, num_queries, wanted, earlier.as_ref())
+            answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads)
         }};
     }
     match parts.first().map(|(vectors, ..)| vectors) {
@@ -357,7 +361,9 @@ pub fn encode_scalar_codes<'py>(
 
 /// The nearest of vectors that are stored as scalar codes.
 #[pyfunction]
-#[pyo3(signature = (parts, queries, start, end, metric, k, *, lower=None, upper=None, earlier=None))]
+#[pyo3(signature = (
+    parts, queries, start, end, metric, k, *, lower=None, upper=None, earlier=None, num_threads=1
+))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
 pub fn nearest_scalar_codes<'py>(
     py: Python<'py>,
@@ -370,6 +376,7 @@ pub fn nearest_scalar_codes<'py>(
     lower: Option<f32>,
     upper: Option<f32>,
     earlier: Option<EarlierArg<'py>>,
+    num_threads: usize,
 ) -> PyResult<Answered<'py>> {
     let [num_queries, width] = shape_of(&queries);
     let (metric, bounds) = (metric_named(metric)?, scalar::Bounds { start, end });
@@ -381,7 +388,7 @@ pub fn nearest_scalar_codes<'py>(
         Ok((scalar::Codes::new(flat_slice(codes)?, &queries), num_rows))
     })?;
     let wanted = wanted(k, lower, upper);
-    answer(py, made, num_queries, wanted, earlier.as_ref())
+    answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads)
 }
 
 /// Codewords of product quantization.
@@ -417,7 +424,8 @@ impl ProductCodebook {
 
     /// Searches product codes for the nearest rows.
     #[pyo3(signature = (
-        parts, queries, metric, k, *, transposed=true, lower=None, upper=None, earlier=None
+        parts, queries, metric, k, *, transposed=true, lower=None, upper=None, earlier=None,
+        num_threads=1
     ))]
     #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn nearest<'py>(
@@ -431,6 +439,7 @@ impl ProductCodebook {
         lower: Option<f32>,
         upper: Option<f32>,
         earlier: Option<EarlierArg<'py>>,
+        num_threads: usize,
     ) -> PyResult<Answered<'py>> {
         let (metric, [num_queries, width]) = (metric_named(metric)?, shape_of(&queries));
         same_dimension(width, self.0.dimension())?;
@@ -445,7 +454,7 @@ impl ProductCodebook {
             Ok((store, num_rows))
         })?;
         let wanted = wanted(k, lower, upper);
-        answer(py, made, num_queries, wanted, earlier.as_ref())
+        answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod rabitq;
 pub mod scalar;
 pub mod search;
 pub mod sieve;
+pub mod threads;
 pub mod top;
 
 /// How many sums a loop keeps.

@@ -4,8 +4,10 @@
 //! next one. Rows that are not allowed are left out if there are several of them in a row.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::top::{References, Top, Wanted};
+use super::threads::{Queue, in_threads};
+use super::top::{References, Top, Wanted, distance_of, ordered};
 use crate::error::{Result, ensure};
 
 /// How many distances are computed at once.
@@ -70,20 +72,30 @@ pub struct Earlier<'a> {
     pub distances: &'a [f32],
 }
 
-/// The nearest rows of each query.
+/// The nearest rows of each query; several threads take the parts one by one.
 pub fn nearest(
     parts: Vec<Part<'_>>,
     num_queries: usize,
     wanted: Wanted,
     earlier: Option<Earlier<'_>>,
+    num_threads: usize,
 ) -> Result<Answer> {
     let tops = (0..num_queries).map(|_| Top::new(wanted));
     let mut tops = tops.collect::<Result<Vec<_>>>()?;
     if let Some(earlier) = earlier {
         add_earlier(&mut tops, earlier)?;
     }
-    for part in parts {
-        search(part, &mut tops)?;
+    let num_threads = num_threads.min(parts.len());
+    if num_threads > 1 {
+        for found in together(parts, &tops, wanted, num_threads)? {
+            for (top, other) in tops.iter_mut().zip(found) {
+                top.absorb(other);
+            }
+        }
+    } else {
+        for part in parts {
+            search(part, &mut tops)?;
+        }
     }
     let mut answer = Answer {
         bounds: vec![0],
@@ -97,6 +109,32 @@ pub fn nearest(
             .push(answer.references.len().cast_signed() as i64);
     }
     Ok(answer)
+}
+
+/// What several threads found; a thread begins each part with the least limits of all threads.
+fn together(
+    parts: Vec<Part<'_>>,
+    tops: &[Top],
+    wanted: Wanted,
+    num_threads: usize,
+) -> Result<Vec<Vec<Top>>> {
+    let limits = tops.iter().map(|top| AtomicU32::new(ordered(top.limit())));
+    let limits: Vec<AtomicU32> = limits.collect();
+    let queue = Queue::new(parts);
+    in_threads(num_threads, || {
+        let own = limits.iter().map(|_| Top::new(wanted));
+        let mut own: Vec<Top> = own.collect::<Result<_>>()?;
+        while let Some(part) = queue.next() {
+            for (top, limit) in own.iter_mut().zip(&limits) {
+                top.restrict(distance_of(limit.load(Ordering::Relaxed)));
+            }
+            search(part, &mut own)?;
+            for (top, limit) in own.iter().zip(&limits) {
+                limit.fetch_min(ordered(top.limit()), Ordering::Relaxed);
+            }
+        }
+        Ok(own)
+    })
 }
 
 fn add_earlier(tops: &mut [Top], earlier: Earlier<'_>) -> Result<()> {

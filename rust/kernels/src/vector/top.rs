@@ -57,6 +57,23 @@ impl Top {
         self.limit
     }
 
+    /// Greater distances than `limit` are of no use either.
+    pub fn restrict(&mut self, limit: f32) {
+        if limit < self.limit {
+            self.limit = limit;
+        }
+    }
+
+    /// Adds the rows of another list.
+    pub fn absorb(&mut self, other: Self) {
+        for (number, reference) in other.rows {
+            let distance = distance_of(number);
+            if distance <= self.limit {
+                self.push(distance, reference);
+            }
+        }
+    }
+
     /// Adds rows of a part from `first`, one for each distance. NaN is never of use.
     pub fn add(
         &mut self,
@@ -96,8 +113,9 @@ impl Top {
         self.rows.push((ordered(distance), reference));
         if self.rows.len() >= self.k.saturating_add(self.k.max(SPARE)) {
             let (_, last, _) = self.rows.select_nth_unstable(self.k - 1);
-            self.limit = distance_of(last.0);
+            let limit = distance_of(last.0);
             self.rows.truncate(self.k);
+            self.restrict(limit);
         }
     }
 
@@ -114,7 +132,7 @@ impl Top {
 }
 
 /// A number with the order of the distance; both zeros are equal.
-fn ordered(distance: f32) -> u32 {
+pub fn ordered(distance: f32) -> u32 {
     let bits = (distance + 0.0).to_bits();
     if bits >> 31 == 0 {
         bits | 1 << 31
@@ -123,7 +141,8 @@ fn ordered(distance: f32) -> u32 {
     }
 }
 
-fn distance_of(number: u32) -> f32 {
+/// The distance of a number of `ordered`.
+pub fn distance_of(number: u32) -> f32 {
     f32::from_bits(if number >> 31 == 1 {
         number & !(1 << 31)
     } else {

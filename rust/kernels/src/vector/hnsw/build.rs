@@ -8,7 +8,6 @@
 //! cannot be reached on level 0 gets a link from a node that can.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use pulp::Arch;
 
@@ -17,7 +16,8 @@ use super::levels;
 use super::lists::Lists;
 use super::storage::Storage;
 use super::walk::{Ground, Links, Near, Walk};
-use crate::error::{Corrupt, Result, ensure, out_of_range};
+use crate::error::{Result, ensure, out_of_range};
+use crate::vector::threads::in_threads;
 
 const NODE: &str = "node of a graph";
 
@@ -144,17 +144,7 @@ impl Builder {
                 }
             }
         };
-        thread::scope(|scope| {
-            let others = (1..num_threads)
-                .map(|_| scope.spawn(work))
-                .collect::<Vec<_>>();
-            let mut results = vec![work()];
-            results.extend(others.into_iter().map(|thread| {
-                let ended = Err(Corrupt("a thread ended early".to_owned()));
-                thread.join().map_or(ended, |result| result)
-            }));
-            results.into_iter().collect()
-        })
+        in_threads(num_threads, work).map(drop)
     }
 
     /// Links what cannot be reached, and returns the rows of the graph.
