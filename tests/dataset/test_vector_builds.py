@@ -124,7 +124,8 @@ def test_threads_that_share_a_query_find_the_same(
     vectors = _vectors()
     dataset = _table(tmp_path / "t", vectors)
     dataset.create_index("v", kind, num_partitions=8, **options)
-    for more in ({}, {"filter": "id % 3 = 0", "prefilter": True}):
+    scans: list[dict[str, Any]] = [{}, {"filter": "id % 3 = 0", "prefilter": True}]
+    for more in scans:
         for query in vectors[:20]:
             nearest = {"column": "v", "q": query, "k": 9, "nprobes": 6}
             expected = dataset.to_table(nearest={**nearest, "query_parallelism": 1}, **more)

@@ -1,14 +1,20 @@
 """Searches of partitions by their graphs (HNSW).
 
-probes ──graphs that were not read yet: one read──▶ one call of a kernel ──▶ the nearest rows
+    numbers ──▶ codes of the partitions ──┐
+            └─▶ graphs, read meanwhile  ──┴──▶ one call of a kernel ──▶ the nearest rows
+
+Codes and graphs that were read are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.format.rows import RowRanges
@@ -20,6 +26,7 @@ from pilum.index.vector.quantizer import Answer, Graphs, Probe, Quantizer, Searc
 from pilum.index.vector.segment_files import IndexHeader, PartitionReader
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.kernels import HnswGraph, HnswVectors, nearest_hnsw
+from pilum.parallel import submit_ahead
 
 __all__ = ["StoredGraphs"]
 
@@ -55,6 +62,7 @@ class StoredGraphs(Graphs):
         )
         self._is_binary = quantizer.metric is Metric.HAMMING
         self._kept: dict[int, tuple[HnswGraph, HnswVectors]] = {}
+        self._begun: tuple[list[int], Future[pa.Table]] | None = None
         self._size_bytes = 0
 
     @property
@@ -88,6 +96,12 @@ class StoredGraphs(Graphs):
         for start in range(0, len(numbers), _AT_ONCE):
             self.load(self._partitions.probes(numbers[start : start + _AT_ONCE]))
 
+    def begin(self, numbers: Sequence[int]) -> None:
+        """See `Graphs.begin`."""
+        missing = sorted(number for number in numbers if number not in self._kept)
+        if missing:
+            self._begun = missing, submit_ahead(partial(self._table, missing))
+
     def load(self, probes: Sequence[Probe]) -> None:
         """See `Graphs.load`."""
         self._graphs(probes)
@@ -119,14 +133,20 @@ class StoredGraphs(Graphs):
             read = self._read({one.number: one for one in probes if one.number not in kept})
         return [read.get(one.number) or kept[one.number] for one in probes]
 
-    def _read(self, probes: dict[int, Probe]) -> dict[int, tuple[HnswGraph, HnswVectors]]:
-        numbers, file = sorted(probes), self._header.file
+    def _table(self, numbers: list[int]) -> pa.Table:
+        """Return the rows of graphs, one after another."""
         offsets, lengths = self._rows.offsets[numbers], self._rows.lengths[numbers]
         bounds = np.stack([offsets, offsets + lengths], axis=1)[lengths > 0]
-        table = file.read(["__vector_id", "__neighbors"], RowRanges(np.ascontiguousarray(bounds)))
+        ranges = RowRanges(np.ascontiguousarray(bounds))
+        return self._header.file.read(["__vector_id", "__neighbors"], ranges)
+
+    def _read(self, probes: dict[int, Probe]) -> dict[int, tuple[HnswGraph, HnswVectors]]:
+        numbers, file = sorted(probes), self._header.file
+        begun, self._begun = self._begun, None
+        table = begun[1].result() if begun and begun[0] == numbers else self._table(numbers)
         ids, linked = (column.chunk(0) for column in table.columns)  # combining them would copy
         found, at, added = {}, 0, 0
-        for number, length in zip(numbers, lengths.tolist(), strict=True):
+        for number, length in zip(numbers, self._rows.lengths[numbers].tolist(), strict=True):
             probe = probes[number]
             columns = self._quantizer.plain(probe.columns)
             vectors = vectors_of(self._quantizer, columns)

@@ -204,6 +204,12 @@ class Graphs(PartitionSearch, Protocol):
     def prewarm(self) -> None:
         """Load everything into memory."""
 
+    def begin(self, numbers: Sequence[int]) -> None:
+        """Begin to read the graphs of partitions that are not empty, for the next search.
+
+        It is for the time in which the codes of these partitions are read.
+        """
+
     def load(self, probes: Sequence[Probe]) -> None:
         """Load the graphs of partitions into memory.
 

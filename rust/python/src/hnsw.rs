@@ -47,9 +47,12 @@ pub enum QueriesArg<'py> {
     Bits(PyReadonlyArray2<'py, u8>),
 }
 
-/// The graph of one partition.
+/// The graph of one partition, and the array with its links.
 #[pyclass(frozen, module = "pilum._kernels")]
-pub struct HnswGraph(Graph);
+pub struct HnswGraph {
+    graph: Graph,
+    neighbors: Py<PyArray1<u32>>,
+}
 
 #[pymethods]
 impl HnswGraph {
@@ -67,22 +70,25 @@ impl HnswGraph {
         let (ids, offsets, links) = (slice(&vector_ids)?, slice(&offsets)?, slice(&neighbors)?);
         let graph =
             py.detach(|| Graph::new(ids, offsets, links, num_nodes, entry_point, drops_unknown));
-        Ok(Self(graph.map_err(|error| corrupt(py, &error))?))
+        Ok(Self {
+            graph: graph.map_err(|error| corrupt(py, &error))?,
+            neighbors: neighbors.as_unbound().clone_ref(py),
+        })
     }
 
     #[getter]
     fn num_nodes(&self) -> usize {
-        self.0.num_nodes()
+        self.graph.num_nodes()
     }
 
     #[getter]
     fn num_levels(&self) -> usize {
-        self.0.num_levels()
+        self.graph.num_levels()
     }
 
     #[getter]
     fn size_bytes(&self) -> usize {
-        self.0.size_bytes()
+        self.graph.size_bytes()
     }
 }
 
@@ -273,19 +279,25 @@ pub fn nearest_hnsw<'py>(
         .iter()
         .map(|part| part.1.get().view(py))
         .collect::<PyResult<Vec<_>>>()?;
+    let links = parts
+        .iter()
+        .map(|part| Ok(part.0.get().neighbors.bind(py).try_readonly()?))
+        .collect::<PyResult<Vec<_>>>()?;
     let searched = parts
         .iter()
-        .zip(&views)
-        .map(|((graph, _, rows, allowed, queries, centroid), view)| {
-            Ok(Part {
-                graph: &graph.get().0,
-                storage: view.storage()?,
-                rows: slice(rows)?,
-                allowed: allowed.as_ref().map(slice).transpose()?,
-                queries: queries.as_ref().map(slice).transpose()?,
-                centroid: centroid.as_ref().map(slice).transpose()?,
-            })
-        })
+        .zip(views.iter().zip(&links))
+        .map(
+            |((graph, _, rows, allowed, queries, centroid), (view, links))| {
+                Ok(Part {
+                    graph: graph.get().graph.linked(slice(links)?),
+                    storage: view.storage()?,
+                    rows: slice(rows)?,
+                    allowed: allowed.as_ref().map(slice).transpose()?,
+                    queries: queries.as_ref().map(slice).transpose()?,
+                    centroid: centroid.as_ref().map(slice).transpose()?,
+                })
+            },
+        )
         .collect::<PyResult<Vec<_>>>()?;
     let (shape, targets) = match &queries {
         QueriesArg::Floats(array) => (array.shape(), Query::Floats(values(array)?)),

@@ -22,13 +22,20 @@ pub struct Rows {
     pub distances: Vec<f32>,
 }
 
-/// A graph to search.
+/// A checked graph without its links, which are as large as all the rest.
 pub struct Graph {
     vector_ids: Vec<u32>,
     offsets: Vec<usize>,
-    neighbors: Vec<u32>,
+    /// The links to known nodes, where others were left out.
+    kept: Option<Vec<u32>>,
     levels: Vec<Range<usize>>,
     entry_point: u32,
+}
+
+/// A graph with its links, to search.
+pub struct Linked<'a> {
+    graph: &'a Graph,
+    neighbors: &'a [u32],
 }
 
 impl Graph {
@@ -52,14 +59,17 @@ impl Graph {
             offsets.len(),
             vector_ids.len() + 1,
         )?;
-        let (offsets, neighbors) = match whole_lists(offsets, neighbors, num_nodes)? {
-            Some(lists) => lists,
-            None => known_links(offsets, neighbors, num_nodes, drops_unknown)?,
+        let (offsets, kept) = match whole_lists(offsets, neighbors, num_nodes)? {
+            Some(offsets) => (offsets, None),
+            None => {
+                let (ends, kept) = known_links(offsets, neighbors, num_nodes, drops_unknown)?;
+                (ends, Some(kept))
+            }
         };
         Ok(Self {
             vector_ids: vector_ids.to_vec(),
             offsets,
-            neighbors,
+            kept,
             levels,
             entry_point,
         })
@@ -73,28 +83,55 @@ impl Graph {
         self.levels.len()
     }
 
-    pub fn entry_point(&self) -> u32 {
-        self.entry_point
+    /// Its memory, with its links.
+    pub fn size_bytes(&self) -> usize {
+        let bounds = self.offsets.first().zip(self.offsets.last());
+        let num_links = bounds.map_or(0, |(first, last)| last - first);
+        (self.vector_ids.len() + num_links) * 4 + self.offsets.len() * 8
     }
 
-    pub fn size_bytes(&self) -> usize {
-        (self.vector_ids.len() + self.neighbors.len()) * 4 + self.offsets.len() * 8
+    /// The graph with the links that it was made of.
+    pub fn linked<'a>(&'a self, neighbors: &'a [u32]) -> Linked<'a> {
+        let neighbors = self.kept.as_deref().unwrap_or(neighbors);
+        let graph = self;
+        Linked { graph, neighbors }
+    }
+}
+
+impl Linked<'_> {
+    pub fn num_nodes(&self) -> usize {
+        self.graph.num_nodes()
+    }
+
+    pub fn num_levels(&self) -> usize {
+        self.graph.num_levels()
+    }
+
+    pub fn entry_point(&self) -> u32 {
+        self.graph.entry_point
     }
 
     fn links(&self, level: usize, node: u32) -> Option<&[u32]> {
         let row = if level == 0 {
             node as usize
         } else {
-            let range = self.levels.get(level)?.clone();
+            let range = self.graph.levels.get(level)?.clone();
             let start = range.start;
-            start + self.vector_ids.get(range)?.binary_search(&node).ok()?
+            start
+                + self
+                    .graph
+                    .vector_ids
+                    .get(range)?
+                    .binary_search(&node)
+                    .ok()?
         };
-        let (&start, &end) = (self.offsets.get(row)?, self.offsets.get(row + 1)?);
+        let offsets = &self.graph.offsets;
+        let (&start, &end) = (offsets.get(row)?, offsets.get(row + 1)?);
         self.neighbors.get(start..end)
     }
 }
 
-impl Links for Graph {
+impl Links for Linked<'_> {
     #[inline]
     fn each(&self, level: usize, node: u32, visit: impl FnMut(u32)) {
         if let Some(links) = self.links(level, node) {
@@ -106,8 +143,8 @@ impl Links for Graph {
 /// Offsets from 0 on, and links.
 type Lists = (Vec<usize>, Vec<u32>);
 
-/// Copies lists at once; None if offsets descend or some link is to no node.
-fn whole_lists(offsets: &[i32], neighbors: &[u32], num_nodes: usize) -> Result<Option<Lists>> {
+/// Returns the offsets of lists; None if they descend or some link is to no node.
+fn whole_lists(offsets: &[i32], neighbors: &[u32], num_nodes: usize) -> Result<Option<Vec<usize>>> {
     let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else {
         return Ok(None);
     };
@@ -119,9 +156,10 @@ fn whole_lists(offsets: &[i32], neighbors: &[u32], num_nodes: usize) -> Result<O
     if !offsets.is_sorted() || !links.is_empty() && most as usize >= num_nodes {
         return Ok(None);
     }
-    let from_zero = |&offset: &i32| size(offset, "offset of links").map(|offset| offset - first);
-    let offsets = offsets.iter().map(from_zero).collect::<Result<_>>()?;
-    Ok(Some((offsets, links.to_vec())))
+    let sizes = offsets
+        .iter()
+        .map(|&offset| size(offset, "offset of links"));
+    sizes.collect::<Result<_>>().map(Some)
 }
 
 /// Copies the links to known nodes, list by list; returns their offsets and the links.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use pulp::Arch;
 
-use super::graph::Graph;
+use super::graph::Linked;
 use super::scorer::Scorer;
 use super::storage::{Query, Storage};
 use super::walk::{Ground, Near, Walk};
@@ -17,7 +17,7 @@ const SELECTIVE: usize = 10;
 
 /// One partition to search.
 pub struct Part<'a> {
-    pub graph: &'a Graph,
+    pub graph: Linked<'a>,
     pub storage: Storage<'a>,
     /// The row of each vector.
     pub rows: &'a [u64],
@@ -146,7 +146,7 @@ impl<'a> Part<'a> {
             return Ok(Vec::new());
         }
         let ground = Ground {
-            links: self.graph,
+            links: &self.graph,
             scorer,
             num_nodes: self.graph.num_nodes(),
             arch: Arch::new(),
