@@ -1,7 +1,7 @@
 """Searches of partitions by their graphs (HNSW).
 
     numbers ──▶ codes of the partitions ──┐
-            └─▶ graphs, read meanwhile  ──┴──▶ one call of a kernel ──▶ the nearest rows
+            └─▶ graphs, read concurrently  ──┴──▶ one call of a kernel ──▶ the nearest rows
 
 Codes and graphs that were read are kept.
 """
