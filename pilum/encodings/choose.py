@@ -74,6 +74,7 @@ _CONTIGUOUS_BYTES = 2 * 1024 * 1024
 
 _UNASKED_MAX_RATIO = 0.9
 """Compression that no one requested for the column takes time, so it has to save a tenth."""
+_PREFERRED_MAX_RATIO = 0.98
 _DEFAULTS = EncodingOptions()
 
 
@@ -173,13 +174,12 @@ def _is_contiguous(choice: Choice, rows: _Rows) -> bool:
 
 
 def _text(block: StringBlock, rows: _Rows, refused: Candidate) -> EncodedPage:
-    """Encode the page of strings; if small ones are preferred, the smaller of zstd and FSST."""
+    """Encode the page of strings; if small ones are preferred, zstd of symbols or of the text."""
     page = _mini_block(choose_text(block, rows.options), rows, refused)
     if rows.options.compression is not None or rows.options.prefer != "size":
         return page
-    default = rows._replace(options=replace(rows.options, prefer=None))
-    symbols = _mini_block(choose_text(block, default.options), default, refused)
-    return min(page, symbols, key=lambda made: made.size_bytes)
+    symbols = choose_text(block, replace(rows.options, prefer=None))
+    return min(page, _mini_block(symbols, rows, refused), key=lambda made: made.size_bytes)
 
 
 def _why_full_zip(block: ValueBlock, options: EncodingOptions) -> str:
@@ -205,9 +205,16 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
     packed = _chunks(choice._replace(encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
     candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
-    most_bytes = plain.size_bytes * (1.0 if rows.options.compression else _UNASKED_MAX_RATIO)
+    most_bytes = plain.size_bytes * _most_share(rows.options)
     smaller = packed if packed.size_bytes <= most_bytes else plain
     return smaller.chosen_from(candidates, rows.raw_bytes)
+
+
+def _most_share(options: EncodingOptions) -> float:
+    """Return the share of the plain bytes that compressed ones may have."""
+    if options.compression is not None:
+        return 1.0
+    return _PREFERRED_MAX_RATIO if options.prefer == "size" else _UNASKED_MAX_RATIO
 
 
 def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:

@@ -208,6 +208,21 @@ def test_why_not(asked: dict[str, Any], column: str, encoding: str, note: str) -
     assert notes[encoding] == note
 
 
+@pytest.mark.parametrize(
+    ("words", "encoding"), [(40, "general(zstd, fsst("), (1, "general(zstd, v")]
+)
+def test_small_text_is_zstd_of_symbols_or_of_itself(words: int, encoding: str) -> None:
+    random = np.random.default_rng(6)
+    vocabulary = pa.array([random.bytes(4).hex() for _ in range(300 * words)])
+    texts = vocabulary.take(pa.array(random.integers(0, len(vocabulary), 20_000)))
+    small = pilum.EncodingOptions(prefer="size", dict_divisor=10**6)
+    [page] = pilum.explain(pa.table({"t": texts}), encoding_options=small).pages
+    assert page.encoding.startswith(encoding)
+    plain = pilum.EncodingOptions(dict_divisor=10**6)
+    [default] = pilum.explain(pa.table({"t": texts}), encoding_options=plain).pages
+    assert page.stored_bytes < 0.9 * default.stored_bytes
+
+
 def test_a_line_for_pages_that_are_alike(tmp_path: Path) -> None:
     dataset = pilum.write_dataset(_table(), tmp_path / "t", max_rows_per_file=ROWS // 2)
     head, *lines = str(pilum.explain(dataset, ["id", "nothing"])).splitlines()

@@ -90,8 +90,8 @@ _CHOSEN = {
     "decimals": ("general(zstd, flat(128))", "general(lz4, flat(128))", "flat(128)"),
     "wide decimals": ("general(zstd, flat(256))", "general(lz4, flat(256))", "flat(256)"),
     "hashes": ("flat(128)", "flat(128)", "flat(128)"),
-    "passages": (f"general(zstd, {_TEXT})", f"fsst({_TEXT})", f"fsst({_TEXT})"),
-    "sentences": (f"fsst({_TEXT})", f"fsst({_TEXT})", f"fsst({_TEXT})"),
+    "passages": (f"general(zstd, fsst({_TEXT}))", f"fsst({_TEXT})", f"fsst({_TEXT})"),
+    "sentences": (f"general(zstd, fsst({_TEXT}))", f"fsst({_TEXT})", f"fsst({_TEXT})"),
 }
 """Encodings for the preferences size, none and speed; indices of dictionaries have 32 bits."""
 

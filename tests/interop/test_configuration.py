@@ -153,6 +153,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"minichunk_size": 40_000, "compression": "lz4"},
     {"minichunk_size": 300_000, "minichunk_values": 16_384, "compression": "lz4", "bss": "on"},
     {"structural_encoding": "fullzip", "compression": "lz4"},
+    {"prefer": "size"},
     {"structural_encoding": "miniblock", "minichunk_size": 2_000_000},
 ]
 

@@ -13,7 +13,7 @@ are stored uncompressed. Source: docs/format/encodings-2.1.md, "FSST".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pilum.encodings.base import Children, Compressive, demand
 from pilum.encodings.compressive.variable import Variable
@@ -29,7 +29,7 @@ class Fsst(Compressive):
 
     arm = "fsst"
 
-    symbol_table: bytes
+    symbol_table: bytes = field(repr=False)
     values: Variable
 
     @classmethod

@@ -8,7 +8,7 @@ Source: docs/format/encodings-2.0.md, "FSST".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ class Fsst(ArrayEncoding):
     arm = "fsst"
 
     binary: ArrayEncoding
-    symbol_table: bytes
+    symbol_table: bytes = field(repr=False)
 
     @classmethod
     def from_proto(cls, message: pb.Fsst, children: Children) -> Fsst:
