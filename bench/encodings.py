@@ -27,8 +27,9 @@ from pilum.encodings.base import EncodedPage, PageRead, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.registry import layout_of, read_pages
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Fetched, Ranges, run_plan
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.format.schema import FieldId
+from pilum.format.fields import FieldId
 
 __all__ = ["format_fragment", "format_manifest", "format_schema", "list_transactions"]
 

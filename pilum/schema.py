@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
+from pilum.format.fields import Field
 from pilum.format.pb import file_pb2
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.format.types import arrow_of_leaf, logical_type
 
 __all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]

@@ -22,8 +22,8 @@ from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.errors import CorruptFileError, UnsupportedTypeError
+from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath
-from pilum.format.schema import Field, FieldId
 
 __all__ = ["assemble", "assemble_leaf", "string_views"]
 

@@ -27,7 +27,7 @@ from pilum.blocks import validity_mask
 from pilum.container.mapped import map_fields
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import DESCRIPTOR_V2, BlobKind, is_prepared
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 
 __all__ = ["Managed", "Sidecars", "contiguous", "distinct_uris", "map_blobs", "place_blobs"]
 

@@ -13,7 +13,8 @@ from pilum.container.open import field_reader, new_file, open_file, require_stor
 from pilum.container.segments import FilePart
 from pilum.container.writer import FileOptions, FileWriter
 from pilum.encodings.base import EncodedPage, StoredPage
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import MemorySource
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 from pilum.blocks import NUMBERS
 from pilum.container.frame import FileBody, pack_pages_without_buffers, pack_single_pages
 from pilum.encodings.joined_pages import EqualColumns, JoinedPages, join_pages, scalar_layouts
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.types import PLAIN_TYPES, arrow_of_leaf
 from pilum.format.version import FileVersion
 

@@ -34,9 +34,9 @@ from pilum.encodings.registry import read_pages
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
 from pilum.errors import CorruptFileError
+from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
 from pilum.kernels import Condition
 from pilum.storage.base import run_plan

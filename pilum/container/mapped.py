@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 
 __all__ = ["map_fields"]
 

@@ -26,8 +26,9 @@ from pilum.errors import (
     UnsupportedFormatError,
     UnsupportedVersionError,
 )
+from pilum.format.fields import Field
 from pilum.format.paths import require_storable as require_storable_paths
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Sink, Source
 

@@ -23,7 +23,7 @@ from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.errors import CorruptFileError
 from pilum.format.blobs import stored_members
-from pilum.format.schema import DESCRIPTOR_ID, Field
+from pilum.format.fields import DESCRIPTOR_ID, Field
 from pilum.format.types import width_bits
 
 __all__ = ["MakeValues", "members_of", "unpack"]

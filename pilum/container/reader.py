@@ -33,11 +33,12 @@ from pilum.container.frame import (
 from pilum.encodings.base import Layout, PageRead, StoredPage, at_page, demand
 from pilum.encodings.registry import layout_of
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import FieldId
 from pilum.format.paths import elements_per_row
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.pb import file_pb2
 from pilum.format.rows import RowRanges
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.explain import PageExplanation
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.kernels import Condition
 from pilum.storage.base import Plan, Source, run_plan

@@ -12,7 +12,7 @@ from pilum.blocks import list_items
 from pilum.encodings.rows import check_members
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.blobs import is_prepared
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 from pilum.format.version import FileVersion
 
 __all__ = ["check_storage", "checked_storage"]

@@ -37,8 +37,9 @@ from pilum.encodings.rows import encode_places, encode_rows
 from pilum.encodings.values import dictionary_below
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.blobs import described, in_files
+from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath, elements_per_row, nullable_above_lists
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.levels import chain_of
 from pilum.parallel import InOrder

@@ -28,7 +28,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 from pilum.format.types import EXTENSION_NAME
 
 __all__ = ["CUT_BYTES", "ROWS_PER_ZONE", "ZoneSummary", "has_zones", "is_bytes"]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pilum.container.frame import FileBody, PageEntry, Places
 from pilum.container.zone_map import pack_zones
 from pilum.container.zone_summary import ROWS_PER_ZONE, ZoneSummary, has_zones
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 
 __all__ = ["ColumnZones", "write_zones"]
 

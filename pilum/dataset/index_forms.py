@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from pyroaring import BitMap
 
-from pilum.format.schema import FieldId
+from pilum.format.fields import FieldId
 from pilum.index.vector.messages import VectorDetails
 from pilum.table.model.index_segments import IndexSegment as StoredSegment
 from pilum.table.model.index_segments import index_segments

@@ -15,8 +15,9 @@ import pyarrow as pa
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
+from pilum.format.fields import Field
 from pilum.format.meta_columns import ROW_ID
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.table.read.json_columns import given_table, is_json_field
 from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase, commit_operation, properties_of
 from pilum.errors import ColumnNotFoundError, InvalidInputError
-from pilum.format.schema import Field, FieldId
+from pilum.format.fields import Field, FieldId
 from pilum.table.commit.operations.update_bases import UpdateBases
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import BasePath

@@ -29,7 +29,8 @@ from pilum.distributed.sweeping import sweep
 from pilum.distributed.tasks import Tasks
 from pilum.distributed.versions import TableVersion
 from pilum.errors import CommitConflictError, InvalidInputError
-from pilum.format.schema import FieldId, Schema
+from pilum.format.fields import FieldId
+from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import add_null_columns, merge_of
 from pilum.table.commit.jobs import JOB_PROPERTY, Job
 from pilum.table.commit.operations.base import Operation

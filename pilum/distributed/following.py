@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from pilum.distributed.versions import TableVersion
 from pilum.errors import InvalidInputError, SchemaMismatchError, VersionNotFoundError
-from pilum.format.schema import Field
+from pilum.format.fields import Field
 from pilum.table.change_feed import Mark, Piece, Step, added_step, changed_step, whole_step
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import list_manifests, open_table

@@ -27,9 +27,9 @@ from pilum import kernels
 from pilum.cache import CacheSlot
 from pilum.encodings.describe import encoding_text
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import Field
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field
 from pilum.storage.base import MemorySource, Plan, Ranges, Source
 
 __all__ = [

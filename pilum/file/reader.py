@@ -16,8 +16,8 @@ from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
 from pilum.format.blobs import described
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
 from pilum.format.types import restored_batches, restored_schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 
-from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+from pilum.format.fields import DESCRIPTOR_ID, Field
+from pilum.format.schema import Schema
 from pilum.format.types import EXTENSION_NAME
 
 __all__ = [

@@ -12,7 +12,8 @@ from math import prod
 from typing import TypeAlias
 
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 
 __all__ = ["LeafPath", "elements_per_row", "nullable_above_lists", "require_storable"]

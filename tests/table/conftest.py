@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.fields import Field, FieldId
+from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite

@@ -37,7 +37,7 @@ from pilum.container.legacy.page_kinds import (
     items_per_value,
 )
 from pilum.errors import InvalidInputError
-from pilum.format.schema import Field, FieldId
+from pilum.format.fields import Field, FieldId
 
 __all__ = ["Grouping", "PageRun", "encode_pages", "lay_out"]
 

@@ -17,7 +17,8 @@ import pyarrow.types as pt
 from pilum.container.legacy.page_kinds import is_var_binary
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.format.blobs import has_blobs
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 
 __all__ = ["require_kept", "require_storable", "require_type"]

@@ -22,8 +22,8 @@ from pilum.container.legacy.statistics import read_zones
 from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.expressions.prune import Zones
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Plan, gather
 
 __all__ = ["LegacyFieldReader"]

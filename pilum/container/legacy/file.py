@@ -38,9 +38,10 @@ from pilum.container.legacy.pages import Pages, PageTable, Slots
 from pilum.encodings.base import demand
 from pilum.encodings.describe import PageDescription
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Source, gather, run_plan
 

@@ -37,7 +37,7 @@ from pilum.container.legacy.pages import Slots
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError
 from pilum.expressions.prune import Zones
-from pilum.format.schema import Field, FieldId
+from pilum.format.fields import Field, FieldId
 from pilum.storage.base import run_plan
 
 __all__ = [

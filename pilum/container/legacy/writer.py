@@ -36,8 +36,9 @@ from pilum.errors import (
     UnsupportedFormatError,
     UnsupportedTypeError,
 )
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import legacy_pb2, table_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Sink, finish_new
 

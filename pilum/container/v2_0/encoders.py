@@ -28,7 +28,7 @@ from pilum.encodings.v2_0.choose import encode_array, is_packed
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.struct import Struct, encode_places
 from pilum.errors import InvalidInputError
-from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
+from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
 from pilum.levels import shown_items
 
 __all__ = ["ColumnPages", "EncoderMaker", "FieldEncoder", "PageJob"]

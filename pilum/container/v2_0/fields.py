@@ -21,8 +21,8 @@ from pilum.container.v2_0.nodes import Node, node_of, struct_array
 from pilum.container.v2_0.reader import Column, DirectRead, PagedFileReader, read_directly
 from pilum.encodings.v2_0.struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field
 from pilum.storage.base import Plan, Source, gather
 
 __all__ = ["ColumnsFieldReader"]

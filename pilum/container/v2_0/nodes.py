@@ -30,8 +30,8 @@ from pilum.encodings.v2_0.list import Entries, List
 from pilum.encodings.v2_0.struct import PackedStruct, packed_bytes
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.blobs import stored_members
+from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.storage.base import Plan, gather
 
 __all__ = ["Node", "node_of", "struct_array"]

@@ -27,8 +27,8 @@ from pilum.encodings.v2_0.choose import is_packed
 from pilum.encodings.v2_0.list import Entries, List
 from pilum.encodings.v2_0.registry import array_encoding_of, describe_array
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Plan, Ranges, gather
 
 __all__ = ["Column", "DirectRead", "PagedFileReader", "column_owners", "read_directly"]

@@ -26,7 +26,8 @@ from pilum.encodings.v2_0.choose import is_packed
 from pilum.encodings.v2_0.struct import packed_bytes
 from pilum.errors import UnsupportedTypeError
 from pilum.format.blobs import described
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.fields import Field, FieldId
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.parallel import InOrder
 from pilum.storage.base import Sink

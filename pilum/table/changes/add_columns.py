@@ -45,8 +45,9 @@ from pilum.errors import (
     UnsupportedVersionError,
 )
 from pilum.format.blobs import has_blobs
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import BATCH_ROWS
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.progress_display import counted, progress
 from pilum.storage.base import Store

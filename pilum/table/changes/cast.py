@@ -25,7 +25,7 @@ import pyarrow.types as pt
 
 from pilum.arrays import list_offsets
 from pilum.errors import SchemaMismatchError
-from pilum.format.schema import Field, FieldId
+from pilum.format.fields import Field, FieldId
 
 __all__ = ["cast_field", "is_castable"]
 

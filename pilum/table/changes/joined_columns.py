@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays, taken
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.fields import FieldId
 from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.rows import rows_of
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import new_files, require_addable, with_values
 from pilum.table.changes.join import Spool, join_keys, require_joinable
 from pilum.table.model.fragment import Fragment

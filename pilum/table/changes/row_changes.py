@@ -21,9 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
+from pilum.format.fields import FieldId
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import by_fragment, fragment_ids_of, rows_of
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.progress_display import counted, progress
 from pilum.table.commit.operations.base import Marked, data_paths
 from pilum.table.commit.operations.delete import Delete

@@ -21,7 +21,8 @@ from pilum.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.fields import Field, FieldId
+from pilum.format.schema import Schema
 from pilum.table.changes.cast import is_castable
 from pilum.table.model.manifest import Manifest
 from pilum.table.write.align import new_schema, require_unreserved

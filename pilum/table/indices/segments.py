@@ -34,8 +34,8 @@ from pilum.errors import (
     UnsupportedFormatError,
     UnsupportedTypeError,
 )
+from pilum.format.fields import FieldId
 from pilum.format.rows import Addresses, first_address, fragment_ids_of
-from pilum.format.schema import FieldId
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Counted, Index, IndexType, Part, References
 from pilum.index.files import IndexFolder

@@ -21,8 +21,9 @@ import pyarrow.types as pt
 
 from pilum.container.open import open_file
 from pilum.errors import InvalidInputError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.storage.base import Source, Store, run_plan
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from pilum.format.fields import FieldId
 from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID
-from pilum.format.schema import FieldId
 from pilum.table.model.names import DATA_FOLDER, deletion_path
 from pilum.table.model.overlay_rows import OverlayRows
 from pilum.table.model.stored_sequence import (

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
+from pilum.format.fields import DESCRIPTOR_ID, FieldId
 from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
-from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import GIVEN_UP, DataFile, Fragment, FragmentId
 from pilum.table.model.fragment_survey import FragmentSurvey, Trait

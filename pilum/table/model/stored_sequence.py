@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Any
 
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.fields import FieldId
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
 from pilum.format.pb import table_pb2
-from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 
 __all__ = [

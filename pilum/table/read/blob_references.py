@@ -23,8 +23,8 @@ from pilum.container.mapped import map_fields
 from pilum.container.open import field_reader, open_file
 from pilum.container.segments import DataFileReader, FilePart, read_segments
 from pilum.format.blobs import BlobKind, is_descriptor
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field
 from pilum.storage.base import Store
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import DataFile

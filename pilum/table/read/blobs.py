@@ -24,8 +24,8 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import distinct_uris, map_blobs
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFormatError
 from pilum.format.blobs import BlobKind
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import by_fragment
-from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Ranges, Source, Store
 from pilum.storage.open import open_object
 from pilum.table.model.names import sidecar_beside

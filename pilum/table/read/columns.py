@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.blocks import number_array
+from pilum.format.fields import Field
 from pilum.format.meta_columns import (
     CREATED_AT_VERSION,
     META_COLUMNS,
@@ -26,7 +27,7 @@ from pilum.format.meta_columns import (
     ROW_OFFSET,
 )
 from pilum.format.rows import addresses_in, by_fragment, first_address, rows_of
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.format.text_forms import TextForm
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pilum.container.open import field_reader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart, read_segments
 from pilum.errors import CorruptFileError
+from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.text_forms import TextForm
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store

@@ -19,7 +19,8 @@ from pilum.arrays import retyped
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.mapped import map_fields
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,

@@ -28,8 +28,9 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.format.blobs import GIVEN_V2, PREPARED_V2, BlobKind, given, prepared
+from pilum.format.fields import Field
 from pilum.format.rows import BATCH_ROWS
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments

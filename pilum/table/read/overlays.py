@@ -28,8 +28,8 @@ from pilum.container.explain import PageExplanation
 from pilum.container.open import field_reader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_segments
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field
 from pilum.table.model.fragment import OverlayFile
 
 __all__ = ["OverlaidFieldReader", "overlaid"]

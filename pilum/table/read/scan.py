@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import materialized
+from pilum.format.fields import Field
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import BATCH_ROWS, RowRanges
-from pilum.format.schema import Field
 from pilum.format.text_forms import TextForm
 from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize

@@ -30,7 +30,8 @@ from pilum.cache import SHARED_DESCRIPTIONS, Cache, CachePart, CacheStats, FileC
 from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId, Schema
+from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
+from pilum.format.schema import Schema
 from pilum.format.types import PLAIN_TYPES
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store

@@ -17,7 +17,7 @@ from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.assemble import string_views
 from pilum.container.mapped import map_fields
 from pilum.encodings.base import Layer
-from pilum.format.schema import Field, keeps_types
+from pilum.format.fields import Field, keeps_types
 from pilum.format.text_forms import TextForm, formed, has_forms
 
 __all__ = ["formed_array", "formed_batches", "formed_schema"]

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pilum.arrays import filtered, join_arrays
 from pilum.blocks import true_places, truths
 from pilum.container.segments import FieldReader, Segment, read_segments
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field
 from pilum.parallel import submit, submit_waiting
 from pilum.storage.base import Store
 from pilum.table.model.deletion_vector import bit_mask

@@ -25,9 +25,9 @@ from typing import Any
 from pilum.container.fields import LeafFieldReader
 from pilum.container.segments import FieldReader
 from pilum.errors import PilumError
+from pilum.format.fields import Field
 from pilum.format.paths import LeafPath, nullable_above_lists
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.format.schema import Field
 from pilum.parallel import submit_waiting
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.read.snapshot import Snapshot

@@ -21,8 +21,8 @@ from functools import partial
 
 from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
+from pilum.format.fields import Field
 from pilum.format.pb import table_pb2, transaction_pb2
-from pilum.format.schema import Field
 from pilum.storage.base import Entry, Store
 from pilum.table.model.base_paths import data_file_place, own_store, with_bases
 from pilum.table.model.deletion_vector import load_deletions

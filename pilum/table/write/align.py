@@ -33,8 +33,9 @@ from pilum.errors import (
     UnsupportedTypeError,
     UnsupportedVersionError,
 )
+from pilum.format.fields import Field, FieldId
 from pilum.format.meta_columns import META_COLUMNS
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,

@@ -20,7 +20,8 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.blobs import BLOB_V2, GIVEN_V2, PREPARED_V2
-from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+from pilum.format.fields import DESCRIPTOR_ID, Field
+from pilum.format.schema import Schema
 from pilum.format.types import EXTENSION_NAME, stored_metadata
 from pilum.table.read.blobs import BlobPlace, object_at, read_places
 

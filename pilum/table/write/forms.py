@@ -30,7 +30,8 @@ import pyarrow.types as pt
 from pilum.arrays import list_offsets, taken
 from pilum.blocks import validity_mask
 from pilum.errors import SchemaMismatchError
-from pilum.format.schema import Field, Schema
+from pilum.format.fields import Field
+from pilum.format.schema import Schema
 from pilum.format.types import EXTENSION_METADATA, EXTENSION_NAME
 
 __all__ = ["converted", "plain_schema", "table_form"]

@@ -10,8 +10,9 @@ from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart
+from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 
 __all__ = ["field_reader", "read_legacy", "write_legacy"]
 

@@ -17,8 +17,9 @@ from pilum.container.legacy.file import LegacyFile
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart, read_segments
 from pilum.errors import UnsupportedFormatError
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 
 TABLE = pa.table(columns())
 DATA = {group: write_legacy(TABLE, group) for group in (7, 8, 25, 60)}

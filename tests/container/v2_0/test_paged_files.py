@@ -31,8 +31,9 @@ from pilum.errors import (
     UnsupportedFormatError,
     UnsupportedTypeError,
 )
+from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 
 ROOT = Path(__file__).parents[3]

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.fields import FieldId
 from pilum.format.pb import table_pb2
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.changes.schema_changes import with_new_columns, without
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.commit.operations.project import Project

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import transaction_pb2
 from pilum.format.pb.table_pb2 import DataFile as MessageFile
 from pilum.format.pb.table_pb2 import DataFragment, IndexMetadata
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.commit.footprint import Verdict, verdict
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation

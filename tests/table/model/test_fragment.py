@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.fields import FieldId
 from pilum.format.pb import table_pb2
-from pilum.format.schema import FieldId
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 

@@ -11,8 +11,9 @@ import pytest
 from stored_manifests import read_manifest
 
 from pilum.errors import CorruptFileError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import table_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 

@@ -10,8 +10,9 @@ import pytest
 from stored_manifests import read_manifest
 
 from pilum.errors import UnsupportedFeatureError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import table_pb2, transaction_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.transaction import Transaction

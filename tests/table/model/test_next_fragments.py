@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from stored_manifests import read_manifest, stored_fragments, with_fragments
 
 from pilum.errors import CorruptFileError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import table_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.commit.operations.base import all_by_id
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.model.features import Feature

@@ -13,9 +13,9 @@ import pilum.file
 from pilum.bitmap import Bitmap
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.format.fields import FieldId
 from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
-from pilum.format.schema import FieldId
 from pilum.table.model.fragment import DataFile, OverlayFile
 from pilum.table.model.overlay_rows import OverlayRows
 from pilum.table.read.fragment_files import FragmentReader

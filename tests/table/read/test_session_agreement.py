@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.format.schema import FieldId
+from pilum.format.fields import FieldId
 from pilum.table.read import session as sessions
 from pilum.table.read.session import Agreement, Session
 

@@ -21,7 +21,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.fields import Field, FieldId
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, Resource, resources

@@ -18,8 +18,8 @@ from typing import Self
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
+from pilum.format.fields import FieldId
 from pilum.format.pb import table_pb2, transaction_pb2
-from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Amount, Operation

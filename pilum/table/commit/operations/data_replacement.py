@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
+from pilum.format.fields import FieldId
 from pilum.format.pb import transaction_pb2
-from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import Operation, require_version, with_fragments

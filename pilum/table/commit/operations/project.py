@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.fields import Field
 from pilum.format.pb import transaction_pb2
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation, with_fragments, with_needed_files

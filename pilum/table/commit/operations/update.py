@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
+from pilum.format.fields import FieldId
 from pilum.format.pb import transaction_pb2
-from pilum.format.schema import FieldId
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import (
     Amount,

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.fields import Field, FieldId
 from pilum.format.pb import transaction_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.manifest import Manifest
