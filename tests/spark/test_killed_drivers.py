@@ -12,10 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from guard import GUARD_SECONDS
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark.beside import Writer
+from spark.deadly_workers import die
 from spark.helpers import RELEASE, arrive, drain, environment, files, version
-from spark.mortal import MOMENTS, STEPS
+from spark.mortal import MOMENTS, STEPS, mortal_source
 
 import pilum
 
@@ -69,16 +71,35 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 
 
 @pytest.mark.parametrize(
-    ("moment", "published", "orphans"), [("before", 1, 1), ("within", 1, 1), ("behind", 2, 0)]
+    ("moment", "published", "later", "orphans"),
+    [
+        ("before", 1, {"within": 1, "behind": 2}, 2),
+        ("within", 1, {}, 1),
+        ("behind", 2, {"before": 2}, 1),
+    ],
 )
 def test_a_driver_killed_at_a_moment_of_a_commit_takes_each_row_once(
-    spark: SparkSession, killed: Killed, moment: str, published: int, orphans: int
+    spark: SparkSession,
+    killed: Killed,
+    moment: str,
+    published: int,
+    later: dict[str, int],
+    orphans: int,
 ) -> None:
-    """The next driver runs the batch again; then orphans are counted, and cleaned up."""
+    """The next driver runs the batch again; then orphans are counted, and cleaned up.
+
+    Before that, some die again at other moments of the same batch. Of these only the process that
+    commits is killed: the JVM has done its part, and the checkpoint is as the first death left it.
+    """
     uri = str(killed.folder / moment)
     assert version(uri) == published
     assert len(files(uri)) == 1
     rows = spark.readStream.schema("id bigint").json(str(killed.folder / "incoming"))
+    for again, number in later.items():
+        spark.dataSource.register(mortal_source(again, die))
+        with pytest.raises(PySparkException, match="crashed"):
+            drain(rows, uri, Path(f"{uri}-checkpoint"), again)
+        assert version(uri) == number
     drain(rows, uri, Path(f"{uri}-checkpoint"))
     table = pilum.dataset(uri)
     assert sorted(table.to_table()["id"].to_pylist()) == [0, 1, 2]
