@@ -82,8 +82,9 @@ def _is_shown() -> bool:
 
 
 def _is_notebook() -> bool:
-    """Return whether the process runs the cells of a notebook that can show a bar."""
-    return "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    """Return whether the process runs the cells of a notebook."""
+    ipython = sys.modules.get("IPython") if "ipykernel" in sys.modules else None
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 class _Operation:
@@ -158,12 +159,17 @@ def _new_display() -> Progress:
         TimeRemainingColumn,
     )
 
-    return Progress(
+    columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-        transient=True,
     )
+    if _is_notebook():
+        from pilum.progress_notebook import NotebookProgress
+
+        return NotebookProgress(
+            *columns, publish=sys.modules["IPython.display"].publish_display_data
+        )
+    return Progress(*columns, console=Console(file=sys.stderr), transient=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -79,6 +80,53 @@ def test_a_bar_ends_with_an_error(terminal: _Terminal) -> None:
     with progress("Again", None) as advance:
         advance(1)
     assert "Again" in terminal.getvalue()
+
+
+class _Cell:
+    """A notebook's cell, as far as IPython displays data in it."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, dict[str, str]] = {}
+        self.seen = ""
+        self.modules: dict[str, Any] = {
+            **sys.modules,
+            "ipykernel": SimpleNamespace(),
+            "IPython": SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="python3")),
+            "IPython.display": SimpleNamespace(publish_display_data=self.publish),
+        }
+
+    def publish(
+        self, data: dict[str, str], *, transient: dict[str, str], update: bool = False
+    ) -> None:
+        place = transient["display_id"]
+        assert update == (place in self.outputs)
+        self.outputs[place] = data
+        self.seen += data.get("text/html", "")
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> _Cell:
+    pytest.importorskip("rich")
+    found = _Cell()
+    system = SimpleNamespace(stderr=io.StringIO(), modules=found.modules)
+    monkeypatch.setattr("pilum.progress_display.sys", system)
+    monkeypatch.delenv("PILUM_PROGRESS", raising=False)
+    return found
+
+
+def test_nothing_of_a_bar_stays_in_a_notebook(cell: _Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress("Writing", 10) as advance:
+        advance(10)
+    assert not cell.outputs  # it took less than half a second
+    monkeypatch.setattr("pilum.progress_display._DELAY_SECONDS", 0)
+    monkeypatch.setattr("pilum.progress_notebook._INTERVAL_SECONDS", 0)
+    with progress("Writing <b>", 10) as advance, progress("Within", None) as inner:
+        advance(4)
+        inner(1)
+        advance(6)
+    for words in ("Writing &lt;b&gt;", "10/10", "Within"):
+        assert words in cell.seen
+    assert list(cell.outputs.values()) == [{}]
 
 
 @pytest.mark.parametrize("total", [10, 0, None])
