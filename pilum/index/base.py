@@ -79,6 +79,7 @@ class IndexRows:
             since the last call.
         spans: The same rows as `batches`, of which one of both can be consumed; None if there are
             batches only.
+        are_json: Whether the schema says that the values are JSON, in their binary form.
     """
 
     type: pa.DataType
@@ -87,6 +88,7 @@ class IndexRows:
     sample: Callable[[int], pa.Array] = _without_sample
     on_nodes: Callable[[int], None] | None = None
     spans: Iterator[Span] | None = None
+    are_json: bool = False
 
 
 class Counted(Protocol):

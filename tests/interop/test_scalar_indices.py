@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from index.scalar.strategies import columns, order_of, rows_of
 
 import pilum
+from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.index.base import IndexType
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.queries import IsNull
 from pilum.index.registry import index_type
+from pilum.kernels.reference_json import binary_json
 from pilum.storage.local import LocalStore
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
@@ -199,3 +201,28 @@ def test_the_reference_uses_json_indices(
             expected = dataset.to_table(filter=text, with_row_id=True, use_scalar_index=False)
             assert dataset.to_table(filter=text, with_row_id=True) == expected
     assert contents[0] == contents[1]
+
+
+def test_columns_of_binary_that_are_not_marked_as_json(place: Path) -> None:
+    """Both index JSON in its binary form, and neither indexes other bytes."""
+    form = [binary_json('{"x":3}'), None, binary_json('{"x":4}')]
+    table = pa.table({"a": pa.array(form, pa.large_binary()), "i": range(3)})
+    config = indices.IndexConfig("json", {"path": "x", "target_index_type": "btree"})
+    for library in (lance, pilum):
+        path = str(place / f"{next(_NUMBERS)}.lance")
+        lance.write_dataset(table, path, data_storage_version="2.2")
+        library.dataset(path).create_scalar_index("a", config)
+        for reader in (lance, pilum):
+            found = reader.dataset(path).to_table(["i"], filter="json_get_int(a, 'x') = 4")
+            assert found["i"].to_pylist() == [2]
+        other = pa.table({"a": pa.array([b'{"x":5}'], pa.large_binary()), "i": [3]})
+        lance.write_dataset(other, path, mode="append")
+        with pytest.raises(RuntimeError, match="InvalidJsonb"):
+            lance.dataset(path).create_scalar_index("a", config)
+        dataset = pilum.dataset(path)
+        words = "column 'a': values of the type large_binary that are not JSON"
+        with pytest.raises(InvalidInputError, match=words):
+            dataset.create_scalar_index("a", config)
+        with pytest.raises(InvalidInputError, match=words):
+            dataset.optimize.optimize_indices()
+        assert dataset.version == dataset.latest_version == 3

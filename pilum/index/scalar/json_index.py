@@ -3,6 +3,9 @@
     {"x": 3}    {"x": null}    null    {"y": 1}          documents, path x
     3           null           null    null              values to index
 
+The documents are JSON in its binary form. A column may contain it without being marked as JSON:
+then other values are refused, while in a column of JSON they are damaged.
+
 All values must have one scalar type: boolean, integer, number, or text; integers among numbers are
 numbers. The type is that of the first value, text if there is none. The files are those of the
 other type of index. The details have the path and the details of that type.
@@ -239,7 +242,7 @@ def _values(rows: IndexRows, steps: Steps, kind: pa.DataType | None) -> IndexRow
     held: list[pa.RecordBatch] = []
     for batch in documents if kind is None else ():
         held.append(batch)
-        kinds = _extracted(batch.column(VALUE), steps).kinds
+        kinds = _extracted(batch.column(VALUE), steps, rows.are_json).kinds
         if kinds.any():
             first = int(kinds[kinds > _NONE][0])
             kind = _TYPES.get(first)
@@ -250,7 +253,7 @@ def _values(rows: IndexRows, steps: Steps, kind: pa.DataType | None) -> IndexRow
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in chain(held, documents):
-            values = _extracted(batch.column(VALUE), steps).as_type(typed)
+            values = _extracted(batch.column(VALUE), steps, rows.are_json).as_type(typed)
             columns = [values, batch.column(REFERENCE)]
             yield pa.RecordBatch.from_arrays(columns, names=[VALUE, REFERENCE])
 
@@ -291,7 +294,7 @@ class _Extracted:
         return pa.array(numbers, kind, mask=is_null)
 
 
-def _extracted(documents: pa.Array, steps: Steps) -> _Extracted:
+def _extracted(documents: pa.Array, steps: Steps, are_json: bool) -> _Extracted:
     if documents.null_count and documents.offset:
         documents = pa.concat_arrays([documents, documents[:0]])
     validity, offsets, data = documents.buffers()
@@ -300,4 +303,12 @@ def _extracted(documents: pa.Array, steps: Steps) -> _Extracted:
         ends = np.frombuffer(offsets, np.int64)[documents.offset :][: len(documents) + 1]
     bitmap = np.frombuffer(validity, np.uint8) if documents.null_count else None
     values = np.frombuffer(b"" if data is None else data, np.uint8)
-    return _Extracted(*json_values(ends, values, bitmap, steps))
+    try:
+        return _Extracted(*json_values(ends, values, bitmap, steps))
+    except CorruptFileError as error:
+        if are_json:
+            raise
+        raise InvalidInputError(
+            f"values of the type {documents.type} that are not JSON in its binary form ({error}); "
+            "write the texts as a column of the type pyarrow.json_()"
+        ) from None

@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
+from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.index.base import IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -211,6 +212,15 @@ def _deleted_on_failure(folder: IndexFolderWriter) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _named(new: NewIndex) -> Iterator[None]:
+    """Name the index and its column in errors about values: types of indices do not know them."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise type(error)(f"index {new.name!r} of column {new.path!r}: {error}") from error
+
+
 def discard_segments(snapshot: Snapshot, new: Sequence[IndexSegment]) -> None:
     """Delete the files of new segments that were not committed."""
     store = own_store(snapshot.store)
@@ -252,7 +262,7 @@ def write_segment(
         The entry for the manifest.
     """
     folder = _folder(snapshot, new.uuid)
-    with _deleted_on_failure(folder):
+    with _deleted_on_failure(folder), _named(new):
         details = write(folder)
     leaf = indexed_column(snapshot, new.path).leaf
     assert leaf is not None

@@ -53,8 +53,7 @@ def indexed_column(snapshot: Snapshot, path: str) -> ScanColumn:
 
 def document_type(column: ScanColumn) -> pa.DataType:
     """Return the type of the documents of a column: JSON is text, but has a binary stored form."""
-    is_json = column.leaf is not None and column.leaf.is_json
-    return pa.json_() if is_json else column.arrow.type
+    return pa.json_() if _is_json(column) else column.arrow.type
 
 
 def existing_fragments(snapshot: Snapshot) -> BitMap:
@@ -95,7 +94,18 @@ def index_rows(
     num_rows = sum(one.num_rows for one in fragments)
     rows = _counted(found, on_rows)
     are_zones = references is References.ZONES
-    return IndexRows(column.arrow.type, rows, num_rows, sample, spans=spans if are_zones else None)
+    return IndexRows(
+        column.arrow.type,
+        rows,
+        num_rows,
+        sample,
+        spans=spans if are_zones else None,
+        are_json=_is_json(column),
+    )
+
+
+def _is_json(column: ScanColumn) -> bool:
+    return column.leaf is not None and column.leaf.is_json
 
 
 _Rows = Iterator[tuple[pa.Array, pa.Array]]

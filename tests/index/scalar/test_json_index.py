@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -146,8 +147,10 @@ def test_nested_values(folders: Folders) -> None:
 def test_damage(folders: Folders) -> None:
     """Damaged documents and details are errors; an unknown type of index is unsupported."""
     documents = pa.array([None, b"\x40\0\0\1"], pa.large_binary())
+    parameters = JSON_INDEX.parameters({"path": "x", "target_index_type": "btree"}, documents.type)
+    rows = replace(rows_of(documents), are_json=True)
     with pytest.raises(CorruptFileError, match="row 1"):
-        folders.built(JSON_INDEX, documents, path="x", target_index_type="btree")
+        JSON_INDEX.train(rows, parameters, folders.new())
     with pytest.raises(CorruptFileError):
         JSON_INDEX.open(folders.new().written(), b"\xff", 0)
     with pytest.raises(UnsupportedFeatureError):
