@@ -95,6 +95,33 @@ def test_both_libraries_find_the_same_share_of_the_nearest_rows(
     check()
 
 
+@pytest.mark.parametrize(
+    ("metric", "size"),
+    [("l2", 1e17), ("l2", 3e18), ("dot", 3e18), ("cosine", 1e-25), ("cosine", 1e30)],
+)
+def test_long_and_short_vectors_are_found(tmp_path: Path, metric: str, size: float) -> None:
+    """As long as distances are numbers of float32."""
+    uri, vectors = str(tmp_path / "t.lance"), vectors_of(16)
+    pilum.write_dataset(table_of(vectors * np.float32(size)), uri)
+    pilum.dataset(uri).create_index("v", "IVF_RQ", num_partitions=4, metric=metric)
+    shares = []
+    for query in vectors[:20] + np.float32(0.05):
+        near = np.argsort(distances_of(vectors, query, metric))[:K]
+        nearest = {"column": "v", "q": query * np.float32(size), "k": K, "nprobes": 4}
+        found = pilum.dataset(uri).to_table(nearest=nearest)
+        assert np.isfinite(found["_distance"].to_numpy()).all()
+        shares.append(len(np.intersect1d(found["id"].to_numpy(), near)) / K)
+    assert np.mean(shares) > 0.75
+
+
+@pytest.mark.parametrize("metric", ["l2", "dot"])
+def test_vectors_whose_squares_overflow_are_refused(tmp_path: Path, metric: str) -> None:
+    dataset = pilum.write_dataset(table_of(vectors_of(16) * np.float32(1e20)), tmp_path / "t.lance")
+    with pytest.raises(InvalidInputError, match="column 'v': vectors are so long that"):
+        dataset.create_index("v", "IVF_RQ", num_partitions=4, metric=metric)
+    assert not dataset.list_indices()
+
+
 def test_segments_of_different_rotations_are_not_merged(tmp_path: Path) -> None:
     vectors = vectors_of(16)
     dataset = pilum.write_dataset(

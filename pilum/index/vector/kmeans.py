@@ -26,6 +26,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.index.vector.vectors import normalized
 from pilum.kernels import cluster_sums, nearest_centroids
 from pilum.parallel import num_threads, submit
 
@@ -92,9 +93,8 @@ class Clusters:
 
 def directions(means: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return means with length 1; those of length 0 stay."""
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    lengths[lengths == 0] = 1
-    return np.asarray(means / lengths)
+    found = normalized(means)
+    return np.where(np.isnan(found), means, found)
 
 
 def bits(means: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -113,7 +113,8 @@ def nearest(
     """
     offsets = np.einsum("ij,ij->i", centroids, centroids)
     numbers, distances = nearest_centroids(rows, centroids, offsets, 2.0)
-    distances += np.einsum("ij,ij->i", rows, rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of long vectors are infinite
+        distances += np.einsum("ij,ij->i", rows, rows)
     return numbers, np.maximum(distances, 0, out=distances)
 
 

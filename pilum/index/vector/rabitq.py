@@ -238,6 +238,7 @@ class Rabitq(Quantizer):
             self._make_residual(found, rotated, residuals, centroids[partitions])
         if self.bits > 1:
             found |= {_FURTHER: further[0], _ADD_ALL: further[1][0], _SCALE_ALL: further[1][1]}
+        _require_finite(found)
         return found
 
     def _make_residual(
@@ -373,6 +374,15 @@ def _require_known(key: str, value: object, known: Sequence[str], path: str) -> 
     if value not in known:
         raise UnsupportedFeatureError(
             f"RQ codes with {key} {value!r}; known are {', '.join(known)}\n  {path}"
+        )
+
+
+def _require_finite(columns: Columns) -> None:
+    """Raise InvalidInputError if a factor is too large for float32, as distances are then, too."""
+    if not all(np.isfinite(one).all() for one in columns.values() if one.dtype == np.float32):
+        raise InvalidInputError(
+            "vectors are so long that their squares overflow float32; scale the vectors, or use "
+            "the metric cosine"
         )
 
 

@@ -187,8 +187,14 @@ def normalized(vectors: Matrix) -> Matrix:
     """
     wide = vectors.astype(np.float32) if vectors.dtype == np.float16 else vectors
     with np.errstate(all="ignore"):
-        lengths = np.sqrt(np.einsum("...i,...i->...", wide, wide))[..., None]
-        return np.asarray((wide / lengths).astype(vectors.dtype, copy=False))
+        squares = np.einsum("...i,...i->...", wide, wide)
+        found = wide / np.sqrt(squares)[..., None]
+        limits = np.finfo(wide.dtype)
+        doubtful = ~((squares >= limits.tiny / limits.eps) & (squares <= limits.max))
+        if doubtful.any():  # their squares are not among the numbers of the type
+            rows = wide[doubtful] / np.abs(wide[doubtful]).max(axis=-1, keepdims=True)
+            found[doubtful] = rows / np.sqrt(np.einsum("...i,...i->...", rows, rows))[..., None]
+    return np.asarray(found.astype(vectors.dtype, copy=False))
 
 
 def require_query(query: Any, type: VectorType, column: str) -> Matrix:

@@ -92,6 +92,11 @@ def test_vectors_of_length_1() -> None:
     assert normalized(vectors).dtype == np.float16
     assert np.allclose(normalized(vectors), np.array([[0.6, 0.8], [0, 1]]), atol=1e-3)
     assert np.isnan(normalized(np.zeros(2, np.float32))).all()
+    for scale in (1e-40, 1e-30, 1e-10, 1e19, 1e38):
+        long = np.array([[3, 1], [0, -2]], np.float32) * np.float32(scale)
+        expected = np.array([[0.9486833, 0.3162278], [0, -1]])
+        np.testing.assert_allclose(normalized(long), expected, rtol=1e-4)
+        np.testing.assert_allclose(normalized(long[0]), expected[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@
 //!     error     2 E              E = sqrt(N) 1.9 sqrt(max(N D / (4 X^2) - 1, 0) / (D - 1))
 //!
 //! A quotient by 0 is 0. The scale t of a row maximizes the cosine of w and y; it is not stored.
+//! N / X is computed first: products such as N Y would overflow where N, as any distance, does not.
 
 use super::blocks;
 use crate::error::{Result, ensure, out_of_range};
@@ -262,20 +263,24 @@ struct Products {
     with_weights: f32,
     /// Y
     of_centroid: f32,
+    /// N / X
+    ratio: f32,
 }
 
 impl Products {
     fn of(norm: f32, values: &[f32], centroid: &[f32], weights: &[f32]) -> Self {
+        let with_weights = dot(values, weights);
         Self {
             norm,
             with_centroid: dot(values, centroid),
-            with_weights: dot(values, weights),
+            with_weights,
             of_centroid: dot(centroid, weights),
+            ratio: quotient(norm, with_weights),
         }
     }
 
     fn add(&self, is_dot: bool) -> f32 {
-        let shift = quotient(self.norm * self.of_centroid, self.with_weights);
+        let shift = self.ratio * self.of_centroid;
         if is_dot {
             1.0 - self.with_centroid + shift
         } else {
@@ -284,15 +289,18 @@ impl Products {
     }
 
     fn scale(&self, is_dot: bool) -> f32 {
-        let scale = -quotient(self.norm, self.with_weights);
-        if is_dot { scale } else { 2.0 * scale }
+        if is_dot {
+            -self.ratio
+        } else {
+            -2.0 * self.ratio
+        }
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn error(&self, coding: Coding) -> f32 {
         let dimension = coding.dimension as f32;
-        let square = 4.0 * self.with_weights * self.with_weights;
-        let excess = (quotient(self.norm * dimension, square) - 1.0).max(0.0);
+        let cosines = quotient(self.ratio * dimension, 4.0 * self.with_weights);
+        let excess = (cosines - 1.0).max(0.0);
         let error = self.norm.sqrt() * 1.9 * (excess / (dimension - 1.0)).sqrt();
         if coding.is_dot { error } else { 2.0 * error }
     }
@@ -365,6 +373,27 @@ mod tests {
                 (found.add[0], found.scale[0], found.error[0]),
                 (0.0, 0.0, 0.0)
             );
+        }
+    }
+
+    #[test]
+    fn factors_grow_with_large_rows() {
+        let (small, centroid, scale) = (rows(16), rows(32), 2.0_f32.powi(60));
+        let centroid = &centroid[16..];
+        let grown = |values: &[f32]| values.iter().map(|x| x * scale).collect::<Vec<_>>();
+        for is_dot in [false, true] {
+            let coding = Coding {
+                dimension: 16,
+                bits: 5,
+                is_dot,
+            };
+            let found = encode(coding, &small, centroid, &[0]).unwrap();
+            let large = encode(coding, &grown(&small), &grown(centroid), &[0]).unwrap();
+            assert_eq!(large.signs, found.signs);
+            assert_eq!(large.scale, grown(&found.scale));
+            assert_eq!(large.error, grown(&found.error));
+            let add = |found: &Encoded| found.add_all[0] - f32::from(u8::from(is_dot));
+            assert!((add(&large) / scale / scale - add(&found)).abs() < 1e-5);
         }
     }
 
