@@ -187,6 +187,25 @@ def test_adopted_sidecars_outlive_their_data_file(tmp_path: Path) -> None:
     assert read(pilum.dataset(uri)) == {0: payload(0), 2: payload(2)}
 
 
+def test_automatic_cleanups_read_descriptors_when_a_data_file_goes(uri: str) -> None:
+    """Until then all objects stay, also one that no version ever referred to."""
+    dataset = pilum.dataset(uri)
+    stray = Path(uri, "_blobs", "stray.blob")
+    stray.write_bytes(b"stray")
+    make_old(stray)
+    dataset.delete("i = 1")
+    dataset.optimize.enable_auto_cleanup({"interval": 1, "older_than_seconds": 0})
+    dataset.insert(rows(4))
+    dataset.insert(rows(5))
+    assert len(dataset.versions()) == 2
+    assert objects(uri) == payloads(0, 1, 2, 3, 4, 5) | {b"stray"}
+    dataset.optimize.compact_files()
+    dataset.insert(rows(6))
+    dataset.insert(rows(7))
+    assert objects(uri) == payloads(0, 2, 3, 4, 5, 6, 7)
+    assert read(pilum.dataset(uri)) == {n: payload(n) for n in (0, 2, 3, 4, 5, 6, 7)}
+
+
 def test_references_by_other_names_of_a_folder_count(tmp_path: Path) -> None:
     """A base path may be the table itself, or a folder above or below it."""
     uri = str(tmp_path / "t")

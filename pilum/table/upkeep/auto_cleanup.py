@@ -7,7 +7,8 @@
 
 The version before the one just committed always stays, because it may still be read. Nothing is
 searched, and nothing removed, while the oldest version is newer than `older_than`: a stream may
-commit thousands of versions before that. Errors are logged and never fail the commit.
+commit thousands of versions before that. Objects of managed blobs are compared with the descriptors
+of all data files only if a data file goes. Errors are logged and never fail the commit.
 Source: docs/format/table.md, "Cleanup".
 """
 
@@ -118,7 +119,7 @@ def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
     if "older_than" in settings:
         age = seconds_of(settings["older_than"])
     before = None if age is None else time.time() - age
-    return CleanupPolicy(before, newest, refuse_tagged=False)
+    return CleanupPolicy(before, newest, refuse_tagged=False, always_reads_blobs=False)
 
 
 def _count(name: str, settings: Mapping[str, str]) -> int | None:

@@ -29,7 +29,7 @@ from pilum.storage.base import Entry, Store, entries_below
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import VERSIONS_FOLDER, ManifestName
+from pilum.table.model.names import DATA_FOLDER, VERSIONS_FOLDER, ManifestName
 from pilum.table.refs.references import Pin, pinned_versions
 from pilum.table.upkeep.managed_references import Bases, ManagedReferences
 from pilum.table.upkeep.owned_files import (
@@ -80,6 +80,8 @@ class CleanupPolicy:
         versions: The version is one of these.
         delete_unverified: Whether files that no manifest ever referred to are removed at any age.
         refuse_tagged: Whether it is an error if a tagged version is chosen; it stays in any case.
+        always_reads_blobs: Whether the descriptors of managed blobs are read even if no data file
+            goes, to find objects that no version ever referred to. If not, all objects stay then.
     """
 
     before: float | None = None
@@ -87,6 +89,7 @@ class CleanupPolicy:
     versions: frozenset[int] | None = None
     delete_unverified: bool = False
     refuse_tagged: bool = True
+    always_reads_blobs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class CleanupPlan:
         waiting: Files that no manifest refers to, but too recent: their commit may be in progress.
         pins: Tags and branches that keep chosen versions.
         seen: The versions that were read.
-        managed: What was read of the objects of managed blobs.
+        managed: What was read of the objects of managed blobs; None if all of them stay.
     """
 
     read_version: int
@@ -118,7 +121,7 @@ class CleanupPlan:
     waiting: tuple[OwnedFile, ...]
     pins: tuple[Pin, ...]
     seen: frozenset[int]
-    managed: ManagedReferences
+    managed: ManagedReferences | None
 
     def files(self) -> Iterator[OwnedFile]:
         """Return all files to remove, manifests included."""
@@ -148,14 +151,17 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
     _refuse_tagged(kept_pins, policy)
     for path in detached_paths(listed):
         kept.add(references(store, path))
-    managed = ManagedReferences(line.store)
-    needed = {*kept.last_uses(managed.of), *needed_by_branches(line)}
-    uses = dropped.last_uses(managed.of_readable)
+    needed, uses = set(kept.files()), dropped.files()
+    managed = None
+    if policy.always_reads_blobs or not kept.has_managed or _data_files(uses.keys() - needed):
+        managed = ManagedReferences(line.store)
+        needed.update(kept.objects(managed.of), needed_by_branches(line))
+        uses |= dropped.objects(managed.of_readable)
     last_use = {key: last for key, last in uses.items() if key not in needed}
     of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
     strays: list[OwnedFile] = []
     waiting: list[OwnedFile] = []
-    for file in owned_files(store):
+    for file in owned_files(store, with_blobs=managed is not None):
         if file.is_needed(needed):
             continue
         if file.is_needed(last_use):
@@ -223,14 +229,34 @@ class _Uses:
         if one.managed is not None:
             self._managed.update(dict.fromkeys(one.fragments, one.managed))
 
-    def last_uses(self, managed: FindManaged) -> dict[str, int]:
-        """Return the last version that refers to each key, those of managed blobs included."""
-        found = dict(self._others)
-        blobs = managed(self._managed)
-        for data, version in self._fragments.items():
-            for key in (*fragment_keys([data]), *blobs.get(data, ())):
-                found[key] = max(found.get(key, 0), version)
-        return found
+    @property
+    def has_managed(self) -> bool:
+        """Whether a version may have managed blobs."""
+        return bool(self._managed)
+
+    def files(self) -> dict[str, int]:
+        """Return the last version that refers to each key of a file of its own."""
+        fragments = self._fragments.items()
+        keys = ((key, version) for data, version in fragments for key in fragment_keys([data]))
+        return _last((*self._others.items(), *keys))
+
+    def objects(self, managed: FindManaged) -> dict[str, int]:
+        """Return the last version that refers to each key of an object of managed blobs."""
+        found = managed(self._managed).items()
+        return _last((key, self._fragments[data]) for data, keys in found for key in keys)
+
+
+def _last(uses: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the greatest version of each key."""
+    found: dict[str, int] = {}
+    for key, version in uses:
+        found[key] = max(found.get(key, 0), version)
+    return found
+
+
+def _data_files(keys: Iterable[str]) -> list[str]:
+    """Return the keys of data files: only without one of them, an object is left alone."""
+    return [key for key in keys if key.startswith(f"{DATA_FOLDER}/")]
 
 
 def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:

@@ -129,10 +129,13 @@ class References:
     others: Sequence[str]
     managed: Bases | None = None
 
-    def keys(self, managed: ManagedReferences) -> set[str]:
-        """Return the keys of all files; for managed blobs, data files may have to be read."""
+    def keys(self, managed: ManagedReferences | None) -> set[str]:
+        """Return the keys of all files; for managed blobs, data files may have to be read.
+
+        None leaves managed blobs out.
+        """
         found = {*self.others, *fragment_keys(self.fragments)}
-        if self.managed is not None:
+        if self.managed is not None and managed is not None:
             found.update(*managed.of(dict.fromkeys(self.fragments, self.managed)).values())
         return found
 
@@ -221,8 +224,13 @@ def index_folder_of(index: table_pb2.IndexMetadata) -> str:
     return index_folder(str(uuid.UUID(bytes=index.uuid.uuid)))
 
 
-def owned_files(store: Store) -> Iterator[OwnedFile]:
-    """Yield all files of a table except manifests, hints, tags and branches, in no order."""
+def owned_files(store: Store, *, with_blobs: bool = True) -> Iterator[OwnedFile]:
+    """Yield all files of a table except manifests, hints, tags and branches, in no order.
+
+    Args:
+        store: Store of the table.
+        with_blobs: Whether to list the folders for blobs, which may have very many files.
+    """
     listed = list(store.list(VERSIONS_FOLDER))
     names = {entry.name for entry in listed}
     for entry in listed:
@@ -230,17 +238,18 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
         if entry.name.startswith(_TEMPORARY) or final_name(entry.name) in names:
             yield _temporary(VERSIONS_FOLDER, entry)
     yield from _flat(store, TRANSACTIONS_FOLDER, (".txn",), FileKind.TRANSACTION)
-    for file in _flat(store, BLOBS_FOLDER, (BLOB_SUFFIX,), FileKind.DATA):
-        yield replace(file, keys=tuple(map(blob_key, file.keys)))
     yield from _flat(store, DELETIONS_FOLDER, (".arrow", ".bin"), FileKind.DELETION)
     yield from _flat(store, DATA_FOLDER, (".lance",), FileKind.DATA)
-    for stem in list(store.folders(DATA_FOLDER)):
-        yield from _sidecars(store, stem)
     for name in list(store.folders(_INDICES_FOLDER)):
         if _UUID.fullmatch(name):
             folder = f"{_INDICES_FOLDER}/{name}"
             for path, entry in entries_below(store, folder):
                 yield OwnedFile(path, FileKind.INDEX, (folder,), entry.size, entry.modified)
+    if with_blobs:
+        for file in _flat(store, BLOBS_FOLDER, (BLOB_SUFFIX,), FileKind.DATA):
+            yield replace(file, keys=tuple(map(blob_key, file.keys)))
+        for stem in list(store.folders(DATA_FOLDER)):
+            yield from _sidecars(store, stem)
 
 
 def _flat(
