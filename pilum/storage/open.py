@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
 from pilum.storage.system import slashed
 
-__all__ = ["CLOUD_SCHEMES", "Location", "open_beside", "open_object", "open_store"]
+__all__ = ["CLOUD_SCHEMES", "Location", "object_uri", "open_beside", "open_object", "open_store"]
 
 Location: TypeAlias = str | os.PathLike[str]
 """A path or URI."""
@@ -75,6 +76,12 @@ def open_object(
     if not slash or not name or folder.endswith("/"):
         raise InvalidInputError(f"expected the location of a file, found {uri!r}")
     return open_store(folder or slash, storage_options), unquote(name) if is_cloud else name
+
+
+def object_uri(store: Store, path: str) -> str:
+    """Return the URI with which `open_object` opens an object of a store."""
+    place = f"{store.uri}/{path}"
+    return Path(place).as_uri() if _scheme_of(place) is None else quote(place, safe="/:@")
 
 
 def _scheme_of(text: str) -> str | None:

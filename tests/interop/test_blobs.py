@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,32 @@ def test_references_to_other_files(tmp_path: Path, writer: Any) -> None:
     )
     rows = list(range(5))
     assert found.read_blobs("b", indices=rows) == expected.read_blobs("b", indices=rows)
+
+
+@pytest.mark.parametrize("kind", ["deep_clone", "shallow_clone"])
+def test_clones_find_blobs_that_are_relative_to_a_base_path(tmp_path: Path, kind: str) -> None:
+    """The reference writes such references; its own deep clones lose the base path."""
+    base, uri = tmp_path / "base", str(tmp_path / "t")
+    base.mkdir()
+    (base / "film").write_bytes(b"0123456789")
+    film = lance.Blob.from_uri((base / "film").as_uri(), 2, 3)
+    table = pa.table([lance.blob_array([film, b"in"])], pa.schema([lance.blob_field("b")]))
+    paths = [lance.DatasetBasePath(str(tmp_path / name), name) for name in ("other", "base")]
+    lance.write_dataset(table, uri, data_storage_version="2.2", initial_bases=paths)
+    clone = getattr(pilum.dataset(uri), kind)(tmp_path / "clone", 1)
+    if kind == "deep_clone":
+        assert [one.name for one in clone.snapshot.manifest.base_paths] == ["base"]
+        shutil.rmtree(uri)
+    for dataset in (clone, lance.dataset(str(tmp_path / "clone"))):
+        found = dataset.to_table(blob_handling="all_binary")["b"].to_pylist()
+        assert found == [b"234", b"in"]
+    assert not clone.verify(deep=True).faults
+    clone.insert(pa.table([pilum.blob_array([b"new"])], pa.schema([pilum.blob_field("b")])))
+    clone.optimize.compact_files()
+    assert len(clone.get_fragments()) == 1
+    for dataset in (clone, lance.dataset(str(tmp_path / "clone"))):
+        found = dataset.to_table(blob_handling="all_binary")["b"].to_pylist()
+        assert found == [b"234", b"in", b"new"]
 
 
 @pytest.mark.parametrize("writer", [pilum, lance])

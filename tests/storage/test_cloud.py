@@ -16,7 +16,7 @@ from servers.processes import Server
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, IOStats, Ranges, Store
 from pilum.storage.cloud_sink import PART_BYTES
-from pilum.storage.open import open_object, open_store
+from pilum.storage.open import object_uri, open_object, open_store
 
 pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")
 
@@ -168,7 +168,9 @@ def test_memory_is_of_the_process() -> None:
 
 
 def test_files_have_locations_too(aws: Server, bucket: str) -> None:
-    store, name = open_object(f"s3://{bucket}/a%20folder/a%20file", aws_options(aws.url))
+    uri = f"s3://{bucket}/a%20folder/a%20file"
+    store, name = open_object(uri, aws_options(aws.url))
     assert (store.uri, name) == (f"s3://{bucket}/a folder", "a file")
+    assert object_uri(store, name) == uri
     with pytest.raises(InvalidInputError, match="location of a file"):
         open_object("s3://bucket")

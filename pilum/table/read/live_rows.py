@@ -1,7 +1,7 @@
 """Rows of fragments in the form in which they are rewritten: live rows, blobs with payloads.
 
     descriptors    inline, packed, dedicated, managed    ──▶    data
-                   external                              ──▶    uri, position, size
+                   external                              ──▶    uri (absolute), position, size
 
 A compaction of a table with managed blobs copies inline payloads only, and refers to the others:
 
@@ -25,12 +25,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.blocks import validity_mask
-from pilum.container.blobs import map_blobs
-from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
+from pilum.container.blobs import distinct_uris, map_blobs
+from pilum.errors import UnsupportedTypeError
 from pilum.format.blobs import GIVEN_V2, PREPARED_V2, BlobKind, given, prepared
 from pilum.format.fields import Field
 from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Schema
+from pilum.storage.open import object_uri
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
@@ -60,7 +61,6 @@ def live_rows(
     """Yield the rows of fragments that are not deleted, in order, as `Snapshot.written` has them.
 
     If `refers`, blobs of version 2 are prepared descriptors: only inline payloads are read.
-    UnsupportedFeatureError is raised if external blobs refer to a base path, unless `refers`.
     """
     part = replace(
         snapshot,
@@ -172,18 +172,32 @@ def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Arra
     external = _kinds(descriptors) == BlobKind.EXTERNAL
     alive = validity_mask(descriptors)
     own = _masked(descriptors, alive & ~external)
-    uris = _masked_values(descriptors, "blob_uri", external)
-    if external.any() and descriptors.field("blob_id").to_numpy()[external].any():
-        raise UnsupportedFeatureError(f"column {field.name!r}: blobs below a base path")
     children = [
         payloads(home, field, own),
-        uris,
+        _absolute_uris(home, descriptors, external),
         _masked_values(descriptors, "position", external),
         _masked_values(descriptors, "size", external),
     ]
     fields = [member.arrow for member in GIVEN_V2]
     mask = None if alive.all() else pa.array(~alive)
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _absolute_uris(
+    home: FragmentReader, descriptors: pa.Array, external: NDArray[np.bool_]
+) -> pa.Array:
+    """Return the URIs of external blobs; null for others."""
+    uris = _masked_values(descriptors, "blob_uri", external)
+    ids = descriptors.field("blob_id").fill_null(0).to_numpy()
+    below = external & (ids > 0)
+    kinds = np.where(below, BlobKind.EXTERNAL, 0)
+    for _, base_id, rows, relative in distinct_uris(kinds, ids, descriptors.field("blob_uri")):
+        places = (home.blob_below(base_id, uri) for uri in relative.dictionary.to_pylist())
+        absolute = pa.array([object_uri(*place) for place in places], pa.string())
+        mask = np.zeros(len(uris), np.bool_)
+        mask[rows] = True
+        uris = pc.replace_with_mask(uris, pa.array(mask), absolute.take(relative.indices))
+    return uris
 
 
 def _referring(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Array:

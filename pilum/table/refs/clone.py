@@ -1,7 +1,7 @@
 """Clones: tables and branches that begin from one version of another table.
 
     shallow    the manifest alone; files stay where they are, below a base path
-    deep       the manifest and all files that it names
+    deep       the manifest and all files that it names; external blobs stay where they are
 
 Numbers of versions, fragments and rows continue from those of the source. The put of the manifest
 comes last, and is the only visible step. Source: docs/format/table.md, "Clones".
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ from pilum.table.model.names import (
     sidecar_folder,
     transaction_path,
 )
-from pilum.table.read.blob_references import blob_references
+from pilum.table.read.blob_references import BlobReference, blob_references
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import handler_of, latest_manifest
 
@@ -93,8 +93,10 @@ def deep_clone(
     """
     with reserved(target):
         _require_clonable(source, target)
-        content = _independent(source)
-        copies = _distinct((*_copies(source, content), *_managed_copies(source)))
+        blobs = list(_blobs_outside(source))
+        external = {blob.base_id for _, blob in blobs if blob.kind == BlobKind.EXTERNAL}
+        content = _independent(source, external)
+        copies = _distinct((*_copies(source, content), *_managed_copies(source, blobs)))
         transaction = _transaction(source, is_shallow=False, branch=None)
 
         def is_needed() -> bool:
@@ -194,8 +196,13 @@ def _in_base(fragment: Fragment, number: int) -> Fragment:
     return replace(moved, deletion_file=deleted)
 
 
-def _independent(source: Snapshot) -> Manifest:
-    """Return the manifest with all files in the table's own folder."""
+def _independent(source: Snapshot, external: Container[int]) -> Manifest:
+    """Return the manifest with all files in the table's own folder.
+
+    Args:
+        source: The version.
+        external: Ids of the base paths to which external blobs are relative; these are kept.
+    """
     taken: set[str] = set()
 
     def own_file(file: DataFile) -> DataFile:
@@ -215,7 +222,7 @@ def _independent(source: Snapshot) -> Manifest:
         index_section=_with_indices(
             manifest.index_section, lambda index: index.ClearField("base_id")
         ),
-        base_paths=(),
+        base_paths=tuple(base for base in manifest.base_paths if base.id in external),
         branch=None,
     )
 
@@ -243,24 +250,33 @@ def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
         yield from _below(place, folder, index_folder(folder.rpartition("/")[2]))
 
 
-def _managed_copies(source: Snapshot) -> Iterator[Copy]:
+def _blobs_outside(source: Snapshot) -> Iterator[tuple[DataFile, BlobReference]]:
+    """Yield the references of data files to managed blobs, and to those relative to base paths."""
+    manifest = source.manifest
+    if manifest.reader_flags & Feature.MANAGED_BLOBS or manifest.base_paths:
+        for fragment in manifest.fragments:
+            for file in fragment.files:
+                for blob in blob_references(source.store, file):
+                    if blob.kind != BlobKind.EXTERNAL or blob.base_id:
+                        yield file, blob
+
+
+def _managed_copies(
+    source: Snapshot, blobs: Iterable[tuple[DataFile, BlobReference]]
+) -> Iterator[Copy]:
     """Yield the objects of managed blobs, with their paths below the folder of the table.
 
-    UnsupportedFeatureError is raised if descriptors name base paths, as data files are copied
-    without changes.
+    UnsupportedFeatureError is raised if one is in a base path, as data files are copied without
+    changes.
     """
-    if not source.manifest.reader_flags & Feature.MANAGED_BLOBS:
-        return
-    for fragment in source.manifest.fragments:
-        for file in fragment.files:
-            for kind, base_id, uri in blob_references(source.store, file):
-                if kind == BlobKind.MANAGED:
-                    yield Copy(*managed_blob_place(source.store, file, uri), uri)
-                elif base_id or kind == BlobKind.MANAGED_IN_BASE:
-                    raise UnsupportedFeatureError(
-                        f"{source.store.uri}: the blob {uri!r} in {file.path} is in base path "
-                        f"{base_id}, which a deep clone does not have; make a shallow clone"
-                    )
+    for file, (kind, base_id, uri) in blobs:
+        if kind == BlobKind.MANAGED:
+            yield Copy(*managed_blob_place(source.store, file, uri), uri)
+        elif kind == BlobKind.MANAGED_IN_BASE:
+            raise UnsupportedFeatureError(
+                f"{source.store.uri}: the blob {uri!r} in {file.path} is in base path {base_id}, "
+                "which a deep clone does not have; make a shallow clone"
+            )
 
 
 def _distinct(copies: Iterable[Copy]) -> list[Copy]:
