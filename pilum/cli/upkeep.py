@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -14,8 +13,7 @@ from pilum.cli.arguments import AsJson, DryRun, Storage, Table, opened, storage_
 from pilum.cli.outcome import Exit
 from pilum.cli.output import note, print_json, say
 from pilum.dataset.compaction import Compaction
-from pilum.distributed.health import examine
-from pilum.distributed.jobs import Attempt
+from pilum.distributed.health import examine_machine
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.pictures.words import size_text
 from pilum.table.upkeep.repair import RepairPlan, plan_repair, restore_whole, set_aside
@@ -23,9 +21,6 @@ from pilum.table.versions.commit_handler import open_table
 from pilum.table.versions.history import newest_sound
 
 __all__ = ["cleanup", "compact", "doctor", "repair", "verify"]
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def verify(
@@ -53,7 +48,7 @@ def verify(
 
 def doctor(table: Table, storage: Storage = None, as_json: AsJson = False) -> Exit:
     """Check this machine: versions, reading and writing at a location, and free space."""
-    findings = examine(_ThisProcess(), _absolute(table), 1, storage_options(storage))
+    findings = examine_machine(_absolute(table), storage_options(storage))
     is_ok = all(one.is_ok for one in findings)
     if as_json:
         print_json({"is_ok": is_ok, "findings": [asdict(one) for one in findings]})
@@ -66,14 +61,6 @@ def doctor(table: Table, storage: Storage = None, as_json: AsJson = False) -> Ex
 
 def _absolute(table: str) -> str:
     return table if "://" in table else os.path.abspath(table)
-
-
-class _ThisProcess:
-    """An engine that runs tasks here, one by one."""
-
-    def run(self, items: Sequence[T], work: Callable[[T, Attempt], R]) -> list[R]:
-        """Run the tasks, as `pilum.distributed.tasks.Tasks`."""
-        return [work(item, Attempt(number, 0)) for number, item in enumerate(items)]
 
 
 def repair(

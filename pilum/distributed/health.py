@@ -1,4 +1,4 @@
-"""Check that the processes of a cluster run the same code and reach the same store.
+"""Check a machine, or that the processes of a cluster run the same code and reach the same store.
 
     driver    note "driver" ──▶ {table}/_jobs/doctor-…/        ◀── all notes are there?
     tasks     their machine; read the note of the driver, write a note of their own
@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from pilum.distributed.tasks import Tasks
 from pilum.errors import PilumError
 from pilum.version import __version__
 
-__all__ = ["Finding", "Machine", "examine", "this_machine"]
+__all__ = ["Finding", "Machine", "examine", "examine_machine", "this_machine"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -100,8 +100,7 @@ def examine(
         num_tasks: Number of tasks; with more tasks than slots, all machines take part.
         storage_options: Settings of the store.
     """
-    name = f"doctor-{uuid.uuid4()}"
-    notes = Journal(uri, name, f"{uri.rstrip('/')}/{JOBS_FOLDER}", dict(storage_options or {}))
+    notes = _notes(uri, storage_options)
     own = this_machine(_stored(notes, _DRIVER))
     try:
         begun = time.time()
@@ -119,15 +118,39 @@ def examine(
     ]
 
 
+def examine_machine(uri: str, storage_options: Mapping[str, str] | None = None) -> list[Finding]:
+    """Check this machine alone.
+
+    Args:
+        uri: Location of a table, or of one that is to be created.
+        storage_options: Settings of the store.
+    """
+    notes = _notes(uri, storage_options)
+    try:
+        own = this_machine(_stored(notes, _DRIVER) or _unseen(notes))
+    finally:
+        _forget(notes)
+    findings = *_versions(own, ()), *_stores(uri, own, (), []), *_disks([own])
+    return [replace(one, where=own.host) for one in findings]
+
+
+def _notes(uri: str, storage_options: Mapping[str, str] | None) -> Journal:
+    name, folder = f"doctor-{uuid.uuid4()}", f"{uri.rstrip('/')}/{JOBS_FOLDER}"
+    return Journal(uri, name, folder, dict(storage_options or {}))
+
+
 def _look(notes: Journal, number: int, attempt: Attempt) -> Machine:
     """Look around in a task."""
+    return this_machine(_unseen(notes) or _stored(notes, f"task-{number}"))
+
+
+def _unseen(notes: Journal) -> str:
+    """Return why the note of the driver cannot be read; empty if it can."""
     try:
         seen = notes.note(_DRIVER)
     except _STORE_ERRORS as error:
-        return this_machine(f"cannot read: {error}")
-    if seen is None:
-        return this_machine("does not see what the driver wrote")
-    return this_machine(_stored(notes, f"task-{number}"))
+        return f"cannot read: {error}"
+    return "does not see what the driver wrote" if seen is None else ""
 
 
 def _stored(notes: Journal, name: str) -> str:
