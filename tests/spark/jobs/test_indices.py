@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,6 +95,27 @@ def test_tasks_build_the_segments_of_an_index(spark: SparkSession, table: str) -
     pilum.spark.optimize_indices(spark, table, num_indices_to_merge=9)
     assert sorted(segments(table).values()) == [[0, 1, 2, 3]] * 2
     assert ids(lance.dataset(table), "id > 10") == [11, 12, 13]
+
+
+def test_tasks_build_an_index_of_geometries(spark: SparkSession, uri: str) -> None:
+    """The segments find what an index that is built here finds, and what a loop finds."""
+    places = [None if n % 11 == 5 else (n * 7 % 97, n * 13 % 89) for n in range(3000)]
+    points = [one and struct.pack("<BIdd", 1, 1, *one) for one in places]
+    field = pa.field("p", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb"})
+    schema = pa.schema([pa.field("id", pa.int64()), field])
+    rows = pa.table([pa.array(range(3000)), pa.array(points, pa.binary())], schema)
+    here = f"{uri}-here"
+    for place in (uri, here):
+        pilum.write_dataset(rows, place, max_rows_per_file=1000)
+    pilum.dataset(here).create_scalar_index("p", "RTREE", page_size=64)
+    pilum.spark.create_index(spark, uri, "p", "RTREE", fragments_per_task=2, page_size=64)
+    assert sorted(segments(uri).values()) == [[0, 1], [2]]
+    inside = [n for n, one in enumerate(places) if one and 5 <= one[0] <= 9 and 5 <= one[1] <= 11]
+    area = "st_intersects(p, st_geomfromtext('POLYGON((5 5, 5 11, 9 11, 9 5, 5 5))'))"
+    for dataset in map(pilum.dataset, (uri, here)):
+        assert "p_idx(RTree)" in dataset.scanner(filter=area).explain_plan()
+        assert ids(dataset, area) == inside
+        assert ids(dataset, "p IS NULL") == list(range(5, 3000, 11))
 
 
 @pytest.mark.reference
