@@ -34,6 +34,7 @@ __all__ = [
     "fixed_bytes",
     "list_items",
     "number_array",
+    "number_dtype",
     "number_values",
     "truths",
     "validity_mask",
@@ -232,6 +233,12 @@ def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
     return np.ones(len(array), dtype=np.bool_) if bitmap is None else _bits(bitmap, array)
 
 
+_DTYPES = {
+    pa.from_numpy_dtype(np.dtype(name)).id: np.dtype(name)
+    for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+}
+
+
 def number_array(values: NDArray[np.generic]) -> pa.Array:
     """Return numbers as an Arrow array; `pa.array` would import pandas if it is installed."""
     own = np.ascontiguousarray(values)
@@ -241,7 +248,17 @@ def number_array(values: NDArray[np.generic]) -> pa.Array:
 
 def number_values(array: pa.Array) -> NDArray[Any]:
     """Return numbers as numpy values, zeros for nulls; `to_numpy` would import pandas."""
-    return fixed_bytes(array).view(array.type.to_pandas_dtype())
+    return fixed_bytes(array).view(number_dtype(array.type))
+
+
+def number_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Return the numpy type of numbers, timestamps or durations.
+
+    `to_pandas_dtype` imports pandas, without which it fails before pyarrow 26.
+    """
+    if pt.is_timestamp(kind) or pt.is_duration(kind):
+        return np.dtype(f"{'M' if pt.is_timestamp(kind) else 'm'}8[{kind.unit}]")
+    return _DTYPES[kind.id]
 
 
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:

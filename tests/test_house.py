@@ -98,6 +98,25 @@ def test_the_lock_holds_every_dependency(lock: str) -> None:
     assert names - locked == set(), "run: make lock"
 
 
+def test_the_lowest_versions_are_those_that_are_promised() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    promised = [re.sub(r"(.+)>=([\d.]+).*", r"\1==\2", text) for text in project["dependencies"]]
+    lines = (ROOT / "requirements" / "lowest.txt").read_text().splitlines()
+    tried = [line.removesuffix(".*") for line in lines if not line.startswith("#")]
+
+    def whole(version: str) -> str:
+        return f"{version}.0" if version.count(".") == 0 else version
+
+    assert sorted(map(whole, promised)) == sorted(tried), "requirements/lowest.txt"
+
+
+def test_no_source_needs_pandas_for_the_types_of_numpy() -> None:
+    calls = [
+        file for file in (ROOT / "pilum").rglob("*.py") if ".to_pandas_dtype(" in file.read_text()
+    ]
+    assert calls == [], "before pyarrow 26, to_pandas_dtype fails without pandas: use number_dtype"
+
+
 def citations() -> list[tuple[str, str, str]]:
     """What sources cite: (file, page of docs, heading or "")."""
     found = []

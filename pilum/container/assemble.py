@@ -16,6 +16,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.blocks import number_dtype
 from pilum.container.packed import unpack
 from pilum.encodings.base import Compressive, Decoded, DictionaryBlock, Layer, demand
 from pilum.encodings.compressive.constant import Constant
@@ -252,7 +253,7 @@ def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
         return pa.nulls(0, kind)
     dictionary = decoded.dictionary
     numbers = _numbers(decoded, dictionary, layer)
-    key = np.dtype(kind.index_type.to_pandas_dtype())
+    key = number_dtype(kind.index_type)
     inside = int(numbers.max()) <= np.iinfo(key).max
     demand(inside, f"dictionary indices that are no {kind.index_type}")
     keys = numbers.view(key) if numbers.itemsize == key.itemsize else numbers.astype(key)

@@ -24,6 +24,7 @@ import pyarrow.types as pt
 
 from pilum import kernels
 from pilum.arrays import without_null_values
+from pilum.blocks import number_dtype
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import (
     ArrayEncoding,
@@ -133,7 +134,7 @@ class Dictionary(ArrayEncoding):
             if not values.null_count:
                 values = pa.concat_arrays([values, pa.nulls(1, values.type)])
             null = pc.index(values.is_null(), value=True).as_py()
-            if null > np.iinfo(keys.type.to_pandas_dtype()).max:
+            if null > np.iinfo(number_dtype(keys.type)).max:
                 raise InvalidInputError(
                     f"a dictionary of {len(values) - 1} values leaves no key of type {keys.type} "
                     "for null, as file version 2.0 needs; use wider keys"
@@ -212,7 +213,7 @@ def _keyed(numbers: pa.Array, values: pa.Array, kind: pa.DataType) -> pa.Array:
     _require_inside(numbers, len(values))
     keys = kind.index_type
     fits = pc.max(numbers).as_py() or 0
-    demand(fits <= np.iinfo(keys.to_pandas_dtype()).max, f"dictionary: key {fits} as {keys}")
+    demand(fits <= np.iinfo(number_dtype(keys)).max, f"dictionary: key {fits} as {keys}")
     numbers = numbers.view(keys) if bits_of(keys) == _width(numbers) else numbers.cast(keys)
     array = pa.DictionaryArray.from_arrays(numbers, values, ordered=kind.ordered, safe=False)
     return without_null_values(array)
