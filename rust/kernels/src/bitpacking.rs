@@ -9,6 +9,8 @@
 //! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` lies at `j * lanes + l`,
 //! so that one row of all lanes is read and written with vector instructions.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use crate::error::{Corrupt, Result, ensure, grow, out_of_range};
 use crate::ranges::gather_values;
 
@@ -50,35 +52,81 @@ macro_rules! width_of_word {
 
             /// Unpacks one group of values of `width` bits into `out`, little-endian.
             pub fn unpack(packed: &[u8], width: usize, out: &mut [[u8; $bytes]]) -> Result<()> {
+                unpack_as(packed, width, out, <$word>::to_le_bytes)
+            }
+
+            /// Unpacks one group, each value into the bytes that `bytes_of` returns.
+            pub fn unpack_as<const N: usize>(
+                packed: &[u8],
+                width: usize,
+                out: &mut [[u8; N]],
+                bytes_of: impl Fn($word) -> [u8; N],
+            ) -> Result<()> {
                 check(packed, width, out.len())?;
                 if width == 0 {
-                    out.fill([0; $bytes]);
+                    out.fill([0; N]);
                     return Ok(());
                 }
-                let (words, _) = packed.as_chunks::<$bytes>();
-                let mask = <$word>::MAX >> (BITS - width);
-                for row in 0..BITS {
-                    let (word, shift) = (row * width / BITS, row * width % BITS);
-                    let first = first_index(row);
-                    let slots = out.get_mut(first..first + LANES).ok_or_else(missing)?;
-                    let low = words
-                        .get(word * LANES..(word + 1) * LANES)
-                        .ok_or_else(missing)?;
-                    if shift + width <= BITS {
-                        for (slot, low) in slots.iter_mut().zip(low) {
-                            *slot = ((<$word>::from_le_bytes(*low) >> shift) & mask).to_le_bytes();
+                Arch::new().dispatch(Unpack {
+                    packed,
+                    width,
+                    out,
+                    bytes_of,
+                })
+            }
+
+            /// One item of each lane: loops over a fixed number become vector instructions.
+            #[inline(always)]
+            fn lanes(words: &[[u8; $bytes]], first: usize) -> Result<&[[u8; $bytes]; LANES]> {
+                let words = words.get(first..).and_then(<[_]>::first_chunk);
+                words.ok_or_else(missing)
+            }
+
+            #[inline(always)]
+            fn lanes_mut<const N: usize>(
+                slots: &mut [[u8; N]],
+                first: usize,
+            ) -> Result<&mut [[u8; N]; LANES]> {
+                let slots = slots.get_mut(first..).and_then(<[_]>::first_chunk_mut);
+                slots.ok_or_else(missing)
+            }
+
+            struct Unpack<'a, F, const N: usize> {
+                packed: &'a [u8],
+                width: usize,
+                out: &'a mut [[u8; N]],
+                bytes_of: F,
+            }
+
+            impl<F: Fn($word) -> [u8; N], const N: usize> WithSimd for Unpack<'_, F, N> {
+                type Output = Result<()>;
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+                    let (width, bytes_of) = (self.width, self.bytes_of);
+                    let (words, _) = self.packed.as_chunks::<$bytes>();
+                    let mask = <$word>::MAX >> (BITS - width);
+                    for row in 0..BITS {
+                        let (word, shift) = (row * width / BITS, row * width % BITS);
+                        let slots = lanes_mut(self.out, first_index(row))?;
+                        let low = lanes(words, word * LANES)?;
+                        // Values of their own, so that no loop reads where it writes.
+                        let mut values = [0 as $word; LANES];
+                        for (value, low) in values.iter_mut().zip(low) {
+                            *value = <$word>::from_le_bytes(*low) >> shift;
                         }
-                    } else {
-                        let next = (word + 1) * LANES;
-                        let high = words.get(next..next + LANES).ok_or_else(missing)?;
-                        for ((slot, low), high) in slots.iter_mut().zip(low).zip(high) {
-                            let low = <$word>::from_le_bytes(*low) >> shift;
-                            let high = <$word>::from_le_bytes(*high) << (BITS - shift);
-                            *slot = ((low | high) & mask).to_le_bytes();
+                        if shift + width > BITS {
+                            let high = lanes(words, (word + 1) * LANES)?;
+                            for (value, high) in values.iter_mut().zip(high) {
+                                *value |= <$word>::from_le_bytes(*high) << (BITS - shift);
+                            }
+                        }
+                        for (slot, value) in slots.iter_mut().zip(values) {
+                            *slot = bytes_of(value & mask);
                         }
                     }
+                    Ok(())
                 }
-                Ok(())
             }
 
             /// The value with this index (below 1,024) of one group.
@@ -183,6 +231,42 @@ width_of_word!(words8, u8, 1);
 width_of_word!(words16, u16, 2);
 width_of_word!(words32, u32, 4);
 width_of_word!(words64, u64, 8);
+
+/// Appends the values of one group as words of fewer bits, which hold `width` bits.
+#[allow(clippy::cast_possible_truncation)] // the other bits are zero
+pub fn append_narrow(
+    packed: &[u8],
+    bits: usize,
+    width: usize,
+    narrow_bits: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    ensure(
+        width <= narrow_bits,
+        "bit-packed width, bits",
+        width,
+        format_args!("at most {narrow_bits}"),
+    )?;
+    let slots = grow(out, GROUP * narrow_bits / 8);
+    macro_rules! unpack {
+        ($words:ident, $narrow:ty, $bytes:literal) => {
+            $words::unpack_as(packed, width, slots.as_chunks_mut::<$bytes>().0, |word| {
+                (word as $narrow).to_le_bytes()
+            })
+        };
+    }
+    match (bits, narrow_bits) {
+        (16, 8) => unpack!(words16, u8, 1),
+        (32, 8) => unpack!(words32, u8, 1),
+        (32, 16) => unpack!(words32, u16, 2),
+        (64, 8) => unpack!(words64, u8, 1),
+        (64, 16) => unpack!(words64, u16, 2),
+        (64, 32) => unpack!(words64, u32, 4),
+        _ => Err(Corrupt(format!(
+            "bit-packed words of {bits} bits, as words of {narrow_bits}"
+        ))),
+    }
+}
 
 /// Appends the values of one group whose indices lie in `ranges` to `out`.
 /// Few values are extracted one by one; for many, the whole group is unpacked.
@@ -330,6 +414,51 @@ mod tests {
     round_trip!(words_of_16_bits, words16, u16, 2);
     round_trip!(words_of_32_bits, words32, u32, 4);
     round_trip!(words_of_64_bits, words64, u64, 8);
+
+    #[test]
+    fn narrow_words_have_the_same_values() {
+        let values: Vec<u64> = (0..GROUP as u64).map(|n| n.wrapping_mul(n) >> 3).collect();
+        for (bits, narrow) in [(16, 8), (32, 8), (32, 16), (64, 8), (64, 16), (64, 32)] {
+            for width in [0, 1, 3, narrow - 1, narrow] {
+                let low = |value: &u64| value & ((1u64 << width) - 1);
+                let mut packed = Vec::new();
+                match bits {
+                    16 => {
+                        let values: Vec<_> = values
+                            .iter()
+                            .map(|v| (low(v) as u16).to_le_bytes())
+                            .collect();
+                        words16::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
+                    }
+                    32 => {
+                        let values: Vec<_> = values
+                            .iter()
+                            .map(|v| (low(v) as u32).to_le_bytes())
+                            .collect();
+                        words32::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
+                    }
+                    _ => {
+                        let values: Vec<_> = values.iter().map(|v| low(v).to_le_bytes()).collect();
+                        words64::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
+                    }
+                }
+                .unwrap();
+                let mut out = vec![7];
+                append_narrow(&packed, bits, width, narrow, &mut out).unwrap();
+                let expected = values.iter().flat_map(|value| {
+                    let bytes = low(value).to_le_bytes();
+                    bytes.into_iter().take(narrow / 8)
+                });
+                assert!(
+                    out.iter().copied().skip(1).eq(expected),
+                    "{bits}, {narrow}, {width}"
+                );
+            }
+        }
+        let packed = vec![0; packed_bytes(9)];
+        assert!(append_narrow(&packed, 32, 9, 8, &mut Vec::new()).is_err());
+        assert!(append_narrow(&packed, 32, 9, 32, &mut Vec::new()).is_err());
+    }
 
     #[test]
     fn packs_as_the_formula_says() {

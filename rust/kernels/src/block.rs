@@ -9,10 +9,12 @@
 
 use std::ops::Range;
 
+use crate::bitmap::BitmapBuilder;
 use crate::bitpacking::{self, GROUP, packed_bytes};
 use crate::compression::{self, Scheme};
 use crate::error::{Corrupt, Result, ensure, part, rest, size, u16_at, u64_at};
 use crate::rle;
+use crate::values::is_all;
 
 /// How a block is stored. Widths are in bits.
 #[derive(Debug, Clone)]
@@ -60,15 +62,47 @@ pub fn decode(plan: &BlockPlan, data: &[u8], count: usize, out: &mut Vec<u8>) ->
             out_of_line(data, *bits, *packed, count, out)
         }
         BlockPlan::Rle { bits } => {
-            let values_bytes = size(u64_at(data, 0, "rle block header")?, "rle values, bytes")?;
-            let values = part(data, 8, values_bytes, "rle values, bytes")?;
-            let lengths = rest(data, 8 + values_bytes, "rle lengths, bytes")?;
+            let (values, lengths) = runs(data)?;
             rle::expand(values, lengths, bits / 8, count, out)
         }
         BlockPlan::General { scheme, inner } => {
             decode(inner, &compression::decompress(*scheme, data)?, count, out)
         }
     }
+}
+
+/// The items of the runs of a block, and their lengths.
+fn runs(data: &[u8]) -> Result<(&[u8], &[u8])> {
+    let values_bytes = size(u64_at(data, 0, "rle block header")?, "rle values, bytes")?;
+    let values = part(data, 8, values_bytes, "rle values, bytes")?;
+    Ok((values, rest(data, 8 + values_bytes, "rle lengths, bytes")?))
+}
+
+/// Appends whether the 16-bit levels at `ranges` of a block are 0; runs of them are not expanded.
+pub fn append_zero_levels(
+    plan: &BlockPlan,
+    data: &[u8],
+    count: usize,
+    ranges: &[Range<usize>],
+    (bytes, levels): &mut (Vec<u8>, Vec<u16>),
+    out: &mut BitmapBuilder,
+) -> Result<()> {
+    if let BlockPlan::Rle { bits: 16 } = plan
+        && is_all(ranges, count)
+    {
+        let (values, lengths) = runs(data)?;
+        rle::check(values, lengths, 2, count)?;
+        let mut left = count;
+        for (value, &length) in values.as_chunks::<2>().0.iter().zip(lengths) {
+            let length = usize::from(length).min(left);
+            out.extend_constant(*value == [0, 0], length);
+            left -= length;
+        }
+        return Ok(());
+    }
+    decode_level_ranges(plan, data, count, ranges, bytes, levels)?;
+    out.extend_with(levels, |level| level == 0);
+    Ok(())
 }
 
 /// Decodes a block of 16-bit levels into `out`, which is cleared first.

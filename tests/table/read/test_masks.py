@@ -268,6 +268,34 @@ def test_limit_and_offset_count_matching_rows(
     assert bits(found).equals(bits(expected))
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.uint32, np.int64, np.uint64], ids=str)
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 15, 16, 17, 31, 32])
+def test_packed_numbers_of_all_widths(tmp_path: Path, kind: type[np.integer], bits: int) -> None:
+    """Values that fit in fewer bits are tested as narrower words; some chunks are wider."""
+    bits = min(bits, np.iinfo(kind).bits - 1)
+    random = np.random.default_rng(bits)
+    values = random.integers(0, 2**bits, 4500).astype(kind)
+    values[2500] = np.iinfo(kind).max
+    nulls = np.isin(np.arange(4500) // 7, [3, 4, 500])
+    column = pa.array(values, mask=nulls)
+    dataset = pilum.write_dataset(pa.table({"a": column}), tmp_path / "t")
+    some = sorted({*random.choice(values, 40).tolist(), 3, 200, 256, 65_535, 65_536})
+    half = 2 ** (bits - 1)
+    for text, expected in {
+        f"a < {half}": values < half,
+        f"a >= {half} AND a <> {some[1]}": (values >= half) & (values != some[1]),
+        f"a = {some[0]} OR a = 65536": np.isin(values, [some[0], 65_536]),
+        f"a > -5 AND a < {2**bits}": values < 2**bits,
+        f"a IN ({', '.join(map(str, some))})": np.isin(values, some),
+        f"a NOT IN ({', '.join(map(str, some))})": ~np.isin(values, some),
+    }.items():
+        found = dataset.to_table(filter=text, with_row_id=True)["_rowid"].to_numpy()
+        assert found.tolist() == np.flatnonzero(expected & ~nulls).tolist(), text
+        assert dataset.count_rows(text) == len(found)
+    assert dataset.count_rows("a IS NULL") == nulls.sum()
+    assert dataset.count_rows(f"a IS NULL OR a < {half}") == (nulls | (values < half)).sum()
+
+
 @pytest.mark.parametrize("name", ["_rowid", "_rowaddr"])
 def test_conditions_on_meta_columns_leave_the_others_to_pages(dataset: Any, name: str) -> None:
     read = dataset.to_table(with_row_id=True, with_row_address=True)

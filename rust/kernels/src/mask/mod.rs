@@ -152,8 +152,13 @@ impl Condition {
                 _ => {}
             }
         }
+        let test = match ranges.as_slice() {
+            [] => Test::Every(false),
+            [(0, last)] if *last + 1 == count as u128 => Test::Every(true),
+            _ => Test::Numbers(Numbers::new(Order::Unsigned, INDEX_BITS, ranges)?),
+        };
         Ok(Self {
-            test: Test::Numbers(Numbers::new(Order::Unsigned, INDEX_BITS, ranges)?),
+            test,
             null: self.null,
             limit: Some(count),
         })

@@ -157,6 +157,21 @@ impl Numbers {
         Ok(made)
     }
 
+    /// The same numbers as unsigned ones of fewer bits, as far as these have them: those of which
+    /// the other bits are zero.
+    pub fn narrow(&self, bits: usize) -> Result<Self> {
+        let zero = self.order.ordinal(0, self.bits);
+        let last = zero + greatest(bits);
+        let mut made = Self::new(Order::Unsigned, bits, Vec::new())?;
+        let after = self.ranges.partition_point(|&(_, end)| end < zero);
+        let inside = self.ranges.iter().skip(after);
+        made.ranges = inside
+            .take_while(|(start, _)| *start <= last)
+            .map(|&(start, end)| (start.saturating_sub(zero), end.min(last) - zero))
+            .collect();
+        Ok(made)
+    }
+
     /// Prepares the test of many values.
     pub fn tester(&self) -> Result<Tester> {
         Ok(match self.bits {
@@ -339,8 +354,11 @@ word!(u128);
 /// Up to this many ranges are compared one after the other.
 const FEW: usize = 8;
 
-/// Ordinals that one table of bits covers.
-const TABLE: u128 = 1 << 16;
+/// Ordinals that one table covers.
+const TABLE: u128 = u16::MAX as u128;
+
+/// A flag for each number of 16 bits; that of the last one is 0.
+type FlagTable = Box<[u8; 1 << 16]>;
 
 /// Ordinals that a table covers whose words are all looked at, many values at a time.
 const SMALL_TABLE: u128 = 128;
@@ -362,8 +380,8 @@ enum Search<W> {
     Few(Vec<(W, W)>),
     /// What to add to a word, and a bit per result; there are few words.
     Small(W, Vec<u32>),
-    /// The same with many words.
-    Table(W, Vec<u32>),
+    /// What to add to a word, and a flag per result.
+    Table(W, FlagTable),
     /// First and last ordinal of each range.
     Sorted(Vec<(W, W)>),
 }
@@ -393,11 +411,11 @@ impl<W: Word> WordTester<W> {
             Search::Few(ranges.iter().map(pair).collect::<Result<_>>()?)
         } else if spread < TABLE {
             let base = ranges.first().map_or(0, |(first, _)| *first);
-            let (addend, words) = (addend(base)?, table(ranges, base));
+            let addend = addend(base)?;
             if spread < SMALL_TABLE {
-                Search::Small(addend, words)
+                Search::Small(addend, table(ranges, base))
             } else {
-                Search::Table(addend, words)
+                Search::Table(addend, flags(ranges, base)?)
             }
         } else {
             let pair = |&(first, last): &_| Ok((word(first)?, word(last)?));
@@ -423,13 +441,20 @@ impl<W: Word> WordTester<W> {
             (Search::Small(base, words), false) => {
                 each(values, self.inverted, out, Words(*base, words));
             }
-            (Search::Small(base, table) | Search::Table(base, table), _) => {
+            (Search::Small(base, words), true) => {
                 let is_in = |value: &[u8; N]| {
                     let place = self.ordered(value).plus(*base).index();
-                    let word = table.get(place / 32).copied();
+                    let word = words.get(place / 32).copied();
                     word.is_some_and(|word| word >> (place % 32) & 1 == 1)
                 };
                 slowly(values, self.inverted, out, is_in);
+            }
+            (Search::Table(base, flags), false) => {
+                each(values, self.inverted, out, Flags(*base, flags, |v| v));
+            }
+            (Search::Table(base, flags), true) => {
+                let ordered = W::float_ordinal;
+                each(values, self.inverted, out, Flags(*base, flags, ordered));
             }
             (Search::Sorted(ranges), _) => {
                 let is_in = |value: &[u8; N]| {
@@ -490,6 +515,19 @@ fn table(ranges: &[(u128, u128)], base: u128) -> Vec<u32> {
     words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+/// A flag per ordinal from `base` on.
+fn flags(ranges: &[(u128, u128)], base: u128) -> Result<FlagTable> {
+    let mut flags = vec![0; 1 << 16];
+    for &(first, last) in ranges {
+        let place = |ordinal: u128| usize::try_from(ordinal - base).unwrap_or(usize::MAX);
+        if let Some(own) = flags.get_mut(place(first)..=place(last)) {
+            own.fill(1);
+        }
+    }
+    let table = flags.into_boxed_slice().try_into();
+    table.map_err(|_| Corrupt("a table of other flags".into()))
+}
+
 /// A test of 64 values at a time.
 trait Block<W: Word>: Copy {
     /// Sets the flag of each value that is in the set; the flags are 0.
@@ -533,6 +571,22 @@ impl<W: Word> Block<W> for Words<'_, W> {
         }
         for (flag, found) in flags.iter_mut().zip(&found) {
             *flag = u8::from(found & 1 == 1);
+        }
+    }
+}
+
+/// What to add to an ordinal, and a flag per result; and what turns a word into an ordinal.
+#[derive(Clone, Copy)]
+struct Flags<'a, W, F>(W, &'a [u8; 1 << 16], F);
+
+impl<W: Word, F: Fn(W) -> W + Copy> Block<W> for Flags<'_, W, F> {
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing)] // 16 bits are an index of the table
+    fn flag<const N: usize>(self, values: &[[u8; N]; 64], flags: &mut [u8; 64]) {
+        let Self(base, table, ordered) = self;
+        for (flag, value) in flags.iter_mut().zip(values) {
+            let place = ordered(W::read(value)).plus(base).index();
+            *flag = table[usize::from(u16::try_from(place).unwrap_or(u16::MAX))];
         }
     }
 }
@@ -673,6 +727,18 @@ mod tests {
                     is_any |= expected;
                 }
                 assert!(tester.may_hold(&data) || !is_any);
+                for width in [8, 16] {
+                    let narrow = set.narrow(width)?;
+                    for value in [0, 7, 8, 10, 11, 127, 128, 255, 307, 32_767, 32_768, 65_535] {
+                        let expected =
+                            value <= greatest(width) && set.holds(order.ordinal(value, 32));
+                        assert_eq!(
+                            narrow.holds(value),
+                            expected,
+                            "{value} of {order:?}, {step}"
+                        );
+                    }
+                }
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::Condition;
 use super::values::{Chunk, Found, Prepared, Scratch, test};
 use crate::bitmap::BitmapBuilder;
-use crate::block::decode_level_ranges;
+use crate::block::append_zero_levels;
 use crate::chunks;
 use crate::error::{Corrupt, Result, ensure, part};
 use crate::mini_block::{Page, Parts, Rows, is_wanted, num_rows, select_values};
@@ -70,9 +70,8 @@ impl Masker<'_> {
                 chunk.num_values,
             )?;
             let data = parts.next(parts.def_size)?;
-            let (bytes, def) = &mut self.levels;
-            decode_level_ranges(plan, data, count, &self.ranges, bytes, def)?;
-            self.valid.extend_with(def, |level| level == 0);
+            let (ranges, levels) = (&self.ranges, &mut self.levels);
+            append_zero_levels(plan, data, count, ranges, levels, &mut self.valid)?;
         }
         let mut buffers = Vec::with_capacity(page.num_buffers);
         for index in 0..page.num_buffers {

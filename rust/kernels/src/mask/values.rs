@@ -1,7 +1,8 @@
 //! How the values of a mini-block chunk are tested, for each encoding.
 //!
 //!     flat, booleans      where they are stored
-//!     bit-packed          by the width of the chunk, which bounds its values; else unpacked
+//!     bit-packed          by the width of the chunk, which bounds its values; else unpacked to the
+//!                         narrowest words that have this width
 //!     runs                one test per run
 //!     variable            where they are stored
 //!     FSST                patterns on the codes, see `automaton`
@@ -14,7 +15,7 @@ use super::numbers::{Numbers, Order, Tester};
 use super::texts::{Strings, Texts};
 use super::{Condition, INDEX_BITS, Test};
 use crate::bitmap::{BitmapBuilder, bit};
-use crate::bitpacking::{GROUP, packed_bytes};
+use crate::bitpacking::{GROUP, append_narrow, packed_bytes};
 use crate::block::inline_header;
 use crate::compression;
 use crate::error::{Corrupt, Result, ensure};
@@ -33,6 +34,15 @@ pub enum Prepared<'a> {
 /// A test of numbers, which may be indices of a dictionary.
 #[derive(Debug)]
 pub struct NumberTest {
+    /// Of the numbers as they are.
+    whole: WidthTest,
+    /// Of numbers that are unpacked to words of fewer bits, the narrowest first.
+    narrow: Vec<WidthTest>,
+}
+
+/// A test of numbers of one width.
+#[derive(Debug)]
+struct WidthTest {
     numbers: Numbers,
     tester: Tester,
     /// The indices at or after the end of the dictionary.
@@ -44,11 +54,9 @@ impl<'a> Prepared<'a> {
     pub fn new(condition: &'a Condition, plan: &Plan) -> Result<Self> {
         Ok(match (&condition.test, condition.limit) {
             (Test::Every(all), _) => Self::Every(*all),
-            (Test::Numbers(numbers), None) => Self::Numbers(Box::new(NumberTest {
-                tester: numbers.tester()?,
-                numbers: numbers.clone(),
-                beyond: None,
-            })),
+            (Test::Numbers(numbers), None) => {
+                Self::Numbers(Box::new(NumberTest::new(numbers.clone(), None, plan)?))
+            }
             (Test::Numbers(indices), Some(limit)) => {
                 let bits = number_bits(plan)?;
                 let is_known = matches!(bits, 8 | 16 | 32 | 64);
@@ -61,12 +69,8 @@ impl<'a> Prepared<'a> {
                 let numbers = indices.of_bits(bits)?;
                 let after =
                     Numbers::within(Order::Unsigned, INDEX_BITS, Some(limit as u128), None)?;
-                let after = after.of_bits(bits)?;
-                Self::Numbers(Box::new(NumberTest {
-                    tester: numbers.tester()?,
-                    numbers,
-                    beyond: Some((after.clone(), after.tester()?)),
-                }))
+                let after = Some(after.of_bits(bits)?);
+                Self::Numbers(Box::new(NumberTest::new(numbers, after, plan)?))
             }
             (Test::Texts(texts), _) => {
                 let automaton = coded(plan).and_then(|table| Automaton::new(texts, table));
@@ -104,6 +108,40 @@ impl Found {
 }
 
 impl NumberTest {
+    fn new(numbers: Numbers, beyond: Option<Numbers>, plan: &Plan) -> Result<Self> {
+        let mut narrow = Vec::new();
+        if let Plan::InlineBitpacking { bits } = plan {
+            for fewer in NARROW_BITS.into_iter().filter(|fewer| fewer < bits) {
+                let after = beyond
+                    .as_ref()
+                    .map(|after| after.narrow(fewer))
+                    .transpose()?;
+                narrow.push(WidthTest::new(numbers.narrow(fewer)?, after)?);
+            }
+        }
+        Ok(Self {
+            whole: WidthTest::new(numbers, beyond)?,
+            narrow,
+        })
+    }
+}
+
+/// The widths to which values are unpacked.
+const NARROW_BITS: [usize; 3] = [8, 16, 32];
+
+impl WidthTest {
+    fn new(numbers: Numbers, beyond: Option<Numbers>) -> Result<Self> {
+        let beyond = match beyond {
+            Some(after) => Some((after.clone(), after.tester()?)),
+            None => None,
+        };
+        Ok(Self {
+            tester: numbers.tester()?,
+            numbers,
+            beyond,
+        })
+    }
+
     /// Appends the bits of values of whole bytes.
     fn of_values(&self, data: &[u8], out: &mut Found) -> Result<()> {
         if let Some((_, tester)) = &self.beyond
@@ -210,7 +248,8 @@ fn of_numbers(
     scratch: &mut Scratch,
     out: &mut Found,
 ) -> Result<()> {
-    let (found, expected) = (number_bits(plan)?, test.tester.bits());
+    let NumberTest { whole, narrow } = test;
+    let (found, expected) = (number_bits(plan)?, whole.tester.bits());
     ensure(found == expected, "values, bits", found, expected)?;
     match plan {
         Plan::Flat { bits: 1 } => {
@@ -218,14 +257,14 @@ fn of_numbers(
             ensure(data.len() == bytes, "bitmap, bytes", data.len(), bytes)?;
             let mut bits = |range: &Range<usize>| {
                 let (start, count) = (range.start, range.len());
-                test.tester.of_bitmap(data, start, count, &mut out.values)
+                whole.tester.of_bitmap(data, start, count, &mut out.values)
             };
             return chunk.ranges.iter().try_for_each(&mut bits);
         }
         Plan::Flat { bits } if chunk.is_whole() => {
             let (data, bytes) = (only(chunk.buffers)?, chunk.count.saturating_mul(bits / 8));
             ensure(data.len() == bytes, "flat values, bytes", data.len(), bytes)?;
-            return test.of_values(data, out);
+            return whole.of_values(data, out);
         }
         Plan::InlineBitpacking { bits } => {
             let (width, packed) = inline_header(only(chunk.buffers)?, *bits)?;
@@ -242,25 +281,33 @@ fn of_numbers(
                 chunk.count,
                 "at most 1024",
             )?;
-            if test.of_width(width, chunk.num_tested(), out) {
+            if whole.of_width(width, chunk.num_tested(), out) {
                 return Ok(());
             }
+            let narrow = narrow.iter().find(|test| width <= test.tester.bits());
+            if let Some(narrow) = narrow.filter(|_| chunk.is_whole()) {
+                let fewer = narrow.tester.bits();
+                scratch.bytes.clear();
+                append_narrow(packed, *bits, width, fewer, &mut scratch.bytes)?;
+                scratch.bytes.truncate(chunk.count * fewer / 8);
+                return narrow.of_values(&scratch.bytes, out);
+            }
         }
-        Plan::Rle { bits } if chunk.is_whole() => return of_runs(chunk, bits / 8, test, out),
+        Plan::Rle { bits } if chunk.is_whole() => return of_runs(chunk, bits / 8, whole, out),
         _ => {}
     }
     scratch.bytes.clear();
     let mut decoded = Values::Fixed(std::mem::take(&mut scratch.bytes));
     append(plan, chunk.buffers, chunk.count, chunk.ranges, &mut decoded)?;
     if let Values::Fixed(bytes) = decoded {
-        test.of_values(&bytes, out)?;
+        whole.of_values(&bytes, out)?;
         scratch.bytes = bytes;
     }
     Ok(())
 }
 
 /// Appends the bit of each run as often as the run is long.
-fn of_runs(chunk: &Chunk<'_>, width: usize, test: &NumberTest, out: &mut Found) -> Result<()> {
+fn of_runs(chunk: &Chunk<'_>, width: usize, test: &WidthTest, out: &mut Found) -> Result<()> {
     let [items, lengths] = chunk.buffers else {
         let found = chunk.buffers.len();
         return Err(Corrupt(format!("rle: expected 2 buffers, found {found}")));
@@ -366,9 +413,9 @@ mod tests {
             return Err(Corrupt("other values are tested".into()));
         };
         let mut found = Found::default();
-        test.of_values(&[0, 1, 2].repeat(33), &mut found)?;
+        test.whole.of_values(&[0, 1, 2].repeat(33), &mut found)?;
         assert!(found.beyond.is_empty());
-        test.of_values(&[2, 3, 255], &mut found)?;
+        test.whole.of_values(&[2, 3, 255], &mut found)?;
         let bits = |bits: BitmapBuilder| {
             let (count, bits) = (bits.len(), bits.finish());
             (0..count)
