@@ -337,6 +337,14 @@ class LeafFieldReader(PagedFieldReader):
         """Whether pages of the field may be tested without decoding them: it has one leaf."""
         return len(self.columns) == 1 and not self.has_members and self.columns[0][0].elements == 1
 
+    @cached_property
+    def has_dictionary(self) -> bool:
+        """See `FieldReader.has_dictionary`."""
+        if not self.has_masks:
+            return False
+        [(column, _)] = self.columns
+        return column.num_pages > 0 and column.layout(0).has_dictionary
+
     def zones(self, path: tuple[str, ...]) -> Zones | None:
         """See `FieldReader.zones`; members of structs have none."""
         if path or not self.is_one_leaf or self.has_members:

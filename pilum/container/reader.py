@@ -214,7 +214,7 @@ class Column:
         if self.elements > 1:
             rows = RowRanges(rows.bounds * self.elements)
         known = self._known
-        layout = known.layouts[number] or self._parsed(number)
+        layout = known.layouts[number] or self.layout(number)
         page = PageRead(layout, known.entries[number][0], rows, source, self.index, number)
         if page.memory is None and not page.is_whole:
             page.lookup = self._slot(number)
@@ -228,12 +228,13 @@ class Column:
             width_bytes: Bytes of a value.
         """
         stored = self.entries[number][0]
-        if self.elements > 1 or self._parsed(number).plain_bytes != width_bytes:
+        if self.elements > 1 or self.layout(number).plain_bytes != width_bytes:
             return None
         offset, size = stored.buffer(0)
         return offset if size == stored.num_rows * width_bytes else None
 
-    def _parsed(self, number: int) -> Layout:
+    def layout(self, number: int) -> Layout:
+        """Return the layout of a page."""
         layout = self._known.layouts[number]
         if layout is None:
             layout = self._known.layouts[number] = self._layout(number)

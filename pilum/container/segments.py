@@ -155,6 +155,14 @@ class FieldReader(ABC):
         """Whether pages of the field may be tested without decoding them (`Segment.mask`)."""
         return False
 
+    @property
+    def has_dictionary(self) -> bool:
+        """Whether pages of the field store indices of a dictionary, so that few values are tested.
+
+        Only if `has_masks`; this is found out from the first page.
+        """
+        return False
+
     def plain_values(self, rows: NDArray[np.int64]) -> NDArray[np.uint8] | None:
         """Return the bytes of the values of rows, if they have fixed width and are stored as such.
 

@@ -231,6 +231,11 @@ class Layout(ABC):
         return None
 
     @property
+    def has_dictionary(self) -> bool:
+        """Whether values are stored as indices of a dictionary."""
+        return False
+
+    @property
     def plain_bytes(self) -> int | None:
         """Bytes of a row if buffer 0 consists of valid values as they are; None otherwise."""
         return None

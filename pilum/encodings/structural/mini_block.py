@@ -160,6 +160,11 @@ class MiniBlockLayout(Layout):
         """Whether no value or struct of a page can be null."""
         return set(self.layers) == {_ALL_VALID}
 
+    @property
+    def has_dictionary(self) -> bool:
+        """See `Layout.has_dictionary`."""
+        return self.dictionary is not None
+
     def read(self, page: PageRead) -> Plan[Decoded]:
         """Read rows of a page."""
         [decoded] = yield from read_mini_blocks([page])
@@ -170,15 +175,22 @@ class MiniBlockLayout(Layout):
         if self.has_lists:
             return None
         if condition.every_value is not None and self.has_no_nulls:
-            value = 0xFF if condition.every_value else 0
-            return np.full((page.rows.num_rows + 7) // 8, value, np.uint8)
+            return _equal_bits(page, condition)
         reads, fetched, [dictionary] = yield from _fetch([page])
         with page.located():
             if dictionary is not None:
                 found = dictionary.mask(condition)
                 condition = condition.of_indices(found, dictionary.num_values)
+                if condition.every_value is not None and self.has_no_nulls:
+                    return _equal_bits(page, condition)
             [bits] = reads.mask([(fetched.data, fetched.starts)], condition)
         return bits
+
+
+def _equal_bits(page: PageRead, condition: kernels.Condition) -> NDArray[np.uint8]:
+    """Return the bits of the rows of a page if all values or none are in a set."""
+    value = 0xFF if condition.every_value else 0
+    return np.full((page.rows.num_rows + 7) // 8, value, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -123,33 +123,40 @@ class Masks:
         return any(field and window.source.field(field).has_masks for field in fields)
 
     def _narrowed(self, windows: Iterable[Window]) -> Iterator[Window]:
-        """Test the rows of windows in threads, in order; a single small window needs no thread."""
+        """Test the rows of windows in threads, in order.
+
+        The calling thread, which then waits, tests the last part of the last window of a local
+        file, so that a single small window needs no other thread.
+        """
         running: deque[tuple[Window, list[Future[pa.BooleanArray]]]] = deque()
-        ahead, windows = 0, iter(windows)
-        first = list(islice(windows, 2))
-        if len(first) == 1 and self._is_small(first[0]):
-            yield from _matching(first[0], [self._of_part(first[0])])
-            return
+        left: tuple[list[Future[pa.BooleanArray]], Window] | None = None
+        ahead = 0
         try:
-            for window in chain(first, windows):
-                start = submit_waiting if window.source.store.is_remote else submit
-                parts = [start(partial(self._of_part, part)) for part in self._parts(window)]
-                running.append((window, parts))
-                ahead += len(parts)
+            for window in windows:
+                if left is not None:
+                    left[0].append(submit(partial(self._of_part, left[1])))
+                is_remote = window.source.store.is_remote
+                start = submit_waiting if is_remote else submit
+                *parts, last = self._parts(window)
+                tests = [start(partial(self._of_part, part)) for part in parts]
+                if is_remote:
+                    tests.append(start(partial(self._of_part, last)))
+                left = None if is_remote else (tests, last)
+                running.append((window, tests))
+                ahead += len(parts) + 1
                 while len(running) > 1 and ahead > 2 * num_threads():
                     ahead -= len(running[0][1])
                     yield from _tested(*running.popleft())
+            if left is not None:
+                own: Future[pa.BooleanArray] = Future()
+                own.set_result(self._of_part(left[1]))
+                left[0].append(own)
             while running:
                 yield from _tested(*running.popleft())
         finally:
-            for _, parts in running:
-                for part in parts:
-                    part.cancel()
-
-    def _is_small(self, window: Window) -> bool:
-        """Return whether the rows of a window are tested at once, and are at hand."""
-        is_remote = window.source.store.is_remote
-        return not is_remote and window.rows.num_rows <= self._rows_of_part(window)
+            for _, tests in running:
+                for test in tests:
+                    test.cancel()
 
     def _parts(self, window: Window) -> Sequence[Window]:
         """Split a window for several threads."""
@@ -200,7 +207,9 @@ class Masks:
         rows = window.rows
         if wanted is None:
             return self._test_rows(mask, window, rows)
-        few = _FEW_TEXTS if mask.is_hard else _FEW
+        field = self.columns[mask.path].field if mask.is_hard else None
+        is_hard = field is not None and not window.source.field(field).has_dictionary
+        few = _FEW_TEXTS if is_hard else _FEW
         if wanted.true_count > few * len(wanted):
             return pc.and_(self._test_rows(mask, window, rows), wanted)
         places, flags = true_places(wanted), np.zeros(len(wanted), np.bool_)
@@ -259,13 +268,9 @@ def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.
     return SqlFilter((column.name,), mask.node).mask(batch)
 
 
-def _tested(window: Window, parts: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
-    """Wait for the tests of a window, and yield it with only its matching rows."""
-    return _matching(window, [part.result() for part in parts])
-
-
-def _matching(window: Window, found: list[pa.BooleanArray]) -> Iterator[Window]:
-    """Yield the window with only its matching rows, if there are any."""
+def _tested(window: Window, tests: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
+    """Wait for the tests of a window, and yield it with only its matching rows, if any."""
+    found = [test.result() for test in tests]
     kept = found[0] if len(found) == 1 else pa.concat_arrays(found)
     if kept.true_count:
         yield replace(window, kept=kept)
