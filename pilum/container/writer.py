@@ -202,8 +202,18 @@ class _ColumnWriter:
         self.waiting = _Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
-        self.zones = ColumnZones.of(self.leaf) if len(path) == 1 and self.options.zones else None
+        self.zones: ColumnZones | None = None
+        self._may_have_zones = len(path) == 1
         self._as_if_null: tuple[bool, ...] = ()
+
+    def begin_zones(self, chain: pa.Array) -> int | None:
+        """Return the first row of a chain that is due; None if its zones are of no use."""
+        if self._may_have_zones and self.zones is None:
+            self.zones = ColumnZones.of(self.leaf, self.options.zones)
+        first_row = None if self.zones is None else self.zones.begin(chain)
+        if first_row is None:
+            self.zones, self._may_have_zones = None, False
+        return first_row
 
     def encode(self, chain: pa.Array, version: FileVersion, first_row: int | None) -> _Encoded:
         """Encode the pages of a chain that is due.
@@ -459,7 +469,7 @@ class FileWriter(ContainerWriter):
         is_page = num_rows * _NUMBER_BYTES < self._options.page_bytes(len(self._fields))
         fits = is_page and num_rows <= ROWS_PER_ZONE
         is_first = self._num_rows == 0 and self._on_page is None
-        encoding = replace(self._options.encoding, zones=False)  # the file is too short for them
+        encoding = replace(self._options.encoding, zones=None)  # the file is too short for them
         return fits and is_first and can_join(num_rows, self._version, encoding)
 
     def _release(self, few: dict[int, pa.Array]) -> None:
@@ -519,8 +529,7 @@ class FileWriter(ContainerWriter):
         return ids, metadata
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array, *, has_zones: bool = True) -> None:
-        zones = column.zones if has_zones else None
-        first_row = None if zones is None else zones.begin(chain)
+        first_row = column.begin_zones(chain) if has_zones else None
         task = partial(column.encode, chain, self._version, first_row)
         self._encoding.add(column, task, chain.nbytes, is_hard=column.is_hard)
 

@@ -9,16 +9,15 @@ zone are joined (`ZoneSummary.joined`), and adjacent zones too if all zones woul
 the file. Texts and binary values are cut to one byte more than a bound has (`zone_map.py`); the
 least of cut values is the cut least value, and the same holds for the greatest.
 
-Their bounds are only computed where they can be of use. Of a large page, some zones are looked at
-first. If all of these overlap, the values are in no order, and the bounds of the page remain
-unknown.
+Their bounds are only computed where they can be of use: samples of some zones are looked at first.
+If all of these overlap, the values are in no order. A column has no map if its first page is in no
+order, unless maps are requested. The bounds of a large page of texts then remain unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import eq
 from typing import Any
 
 import numpy as np
@@ -31,13 +30,21 @@ from pilum import kernels
 from pilum.format.fields import Field
 from pilum.format.types import EXTENSION_NAME
 
-__all__ = ["CUT_BYTES", "ROWS_PER_ZONE", "ZoneSummary", "has_zones", "is_bytes"]
+__all__ = [
+    "CUT_BYTES",
+    "ROWS_PER_ZONE",
+    "ZoneSummary",
+    "are_in_no_order",
+    "has_zones",
+    "is_bytes",
+]
 
 ROWS_PER_ZONE = 8192
 CUT_BYTES = 65
 """Bytes that are kept of texts and binary values."""
 
-_NUM_SAMPLES, _SAMPLE_ROWS = 8, 2048
+_NUM_SAMPLES, _SAMPLE_STEP = 8, 127
+"""At least so many zones are looked at, and one row in so many: a prime, for periodic values."""
 
 _BYTES = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
 
@@ -125,8 +132,11 @@ def _summed(
     """Return the nulls, the NaNs, the least and the greatest value of runs between bounds."""
     if is_bytes(values.type):
         return _of_bytes(values, bounds)
-    numbers = values.cast(pa.uint8()) if pt.is_boolean(values.type) else values
-    return _of_numbers(numbers, bounds)
+    return _of_numbers(_as_numbers(values), bounds)
+
+
+def _as_numbers(values: pa.Array) -> pa.Array:
+    return values.cast(pa.uint8()) if pt.is_boolean(values.type) else values
 
 
 def _of_numbers(
@@ -162,24 +172,35 @@ def _of_bytes(
     if values.null_count:
         null = values.is_null().to_numpy(zero_copy_only=False)
         nulls = np.add.reduceat(null, bounds[:-1], dtype=np.int64)
-    if _is_in_no_order(values, bounds):
+    if len(nulls) >= 2 * _NUM_SAMPLES and are_in_no_order(values):
         unknown = pa.nulls(len(nulls), pa.large_binary())
         return nulls, np.zeros_like(nulls), unknown, unknown
     return nulls, np.zeros_like(nulls), *_ends_of_bytes(values, bounds)
 
 
-def _is_in_no_order(values: pa.Array, bounds: NDArray[np.int64]) -> bool:
-    """Return whether samples of many zones all overlap, and none of them has a single value."""
-    num_zones = len(bounds) - 1
-    if num_zones < 2 * _NUM_SAMPLES:
+def are_in_no_order(values: pa.Array) -> bool:
+    """Return whether samples of the zones of a page all overlap, and none has a single value."""
+    num_zones = len(values) // ROWS_PER_ZONE
+    if num_zones < 2:
         return False
-    starts = bounds[: -1 : num_zones // _NUM_SAMPLES]
-    samples = np.stack([starts, np.full_like(starts, _SAMPLE_ROWS)], axis=1)
-    lower, upper = _ends_of_ranges(values, samples[starts + _SAMPLE_ROWS <= len(values)])
-    least, most = lower.drop_null().to_pylist(), upper.drop_null().to_pylist()
-    if not least or any(map(eq, least, most)):
+    zones = np.arange(0, num_zones, max(num_zones // _NUM_SAMPLES, 1), dtype=np.int64)
+    rows = zones[:, None] * ROWS_PER_ZONE + np.arange(0, ROWS_PER_ZONE, _SAMPLE_STEP)
+    samples = values.take(pa.array(rows.ravel()))
+    bounds = np.arange(len(zones) + 1, dtype=np.int64) * rows.shape[1]
+    ends = zip(*map(_comparable, _summed(samples, bounds)[2:]), strict=True)
+    known = [(least, most) for least, most in ends if least is not None]
+    if not known or any(least == most for least, most in known):
         return False
-    return bool(max(least) <= min(most))
+    return bool(max(least for least, _ in known) <= min(most for _, most in known))
+
+
+def _comparable(ends: pa.Array) -> list[Any]:
+    """Return bounds as values of Python."""
+    kind = ends.type
+    if pt.is_temporal(kind):
+        ends = ends.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    found: list[Any] = ends.to_pylist()
+    return found
 
 
 def _ends_of_bytes(values: pa.Array, bounds: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:

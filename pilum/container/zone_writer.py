@@ -4,7 +4,8 @@
     zones     8,192 rows each, if all maps take no more than 1/256 of what is before them;
               else 16,384 rows each, or 32,768, …; none if a map of one zone is too much
 
-All maps of a file have the same zones. Files of 8,192 rows or less have none.
+All maps of a file have the same zones. Files of 8,192 rows or less have none. Unless maps are
+requested, neither have columns whose values are in no order, as samples of the first page show.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ import pyarrow as pa
 
 from pilum.container.frame import FileBody, PageEntry, Places
 from pilum.container.zone_map import pack_zones
-from pilum.container.zone_summary import ROWS_PER_ZONE, ZoneSummary, has_zones
+from pilum.container.zone_summary import (
+    ROWS_PER_ZONE,
+    ZoneSummary,
+    are_in_no_order,
+    has_zones,
+)
 from pilum.format.fields import Field
 
 __all__ = ["ColumnZones", "write_zones"]
@@ -32,19 +38,30 @@ class ColumnZones:
         num_rows: Rows of the pages that are being encoded, or are.
     """
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, are_requested: bool) -> None:
         self._type = field.arrow_type
+        self._are_requested = are_requested
         self._pieces: list[ZoneSummary] = []
         self.num_rows = 0
 
     @classmethod
-    def of(cls, field: Field) -> ColumnZones | None:
-        """Begin with a column; None if its values have no zones."""
-        return cls(field) if has_zones(field) else None
+    def of(cls, field: Field, zones: bool | None) -> ColumnZones | None:
+        """Begin with a column; None if its values have no zones.
 
-    def begin(self, values: pa.Array) -> int:
-        """Take notice of the rows of a page, and return the first of them."""
+        `zones` says whether to write them; None where they may be of use.
+        """
+        if zones is False or not has_zones(field):
+            return None
+        return cls(field, are_requested=bool(zones))
+
+    def begin(self, values: pa.Array) -> int | None:
+        """Take notice of the rows of a page, and return the first of them.
+
+        None if these are the first rows, and a map of the column would be of no use.
+        """
         first = self.num_rows
+        if not (first or self._are_requested) and are_in_no_order(values):
+            return None
         self.num_rows += len(values)
         return first
 

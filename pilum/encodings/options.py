@@ -64,7 +64,8 @@ class EncodingOptions:
             metadata key. Bit-packed chunks always have 1,024.
         zones: Whether the least and greatest values and the nulls of each 8,192 rows are written,
             so that filters skip rows. They take less than 0.4 % of a file, and writing takes up to
-            a tenth longer. Since file version 2.1; compaction always writes them.
+            a tenth longer. None writes those of columns whose values are in some order, as samples
+            show. Since file version 2.1; compaction always writes them.
         requested: The requested compression; zstd if small files are preferred and none is named.
         general: The scheme of general compression, if one is requested.
         dict_scheme: The scheme that dictionaries are compressed with, if any.
@@ -85,7 +86,7 @@ class EncodingOptions:
     minichunk_size: int | None = None
     prefer: str | None = None
     minichunk_values: int = 4096
-    zones: bool = False
+    zones: bool | None = None
     requested: str | None = field(init=False, compare=False, repr=False)
     general: Scheme | None = field(init=False, compare=False, repr=False)
     dict_scheme: Scheme | None = field(init=False, compare=False, repr=False)
@@ -95,8 +96,8 @@ class EncodingOptions:
             value = getattr(self, name)
             if not (value is None and name in _OPTIONAL) and not rule.allows(value):
                 raise InvalidInputError(f"{name}: expected {rule.expected}, found {value!r}")
-        if not isinstance(self.zones, bool):
-            raise InvalidInputError(f"zones: expected a bool, found {self.zones!r}")
+        if not isinstance(self.zones, bool | None):
+            raise InvalidInputError(f"zones: expected a bool or None, found {self.zones!r}")
         is_small = self.compression is None and self.prefer == "size"
         requested = "zstd" if is_small else self.compression
         object.__setattr__(self, "requested", requested)

@@ -210,7 +210,7 @@ class _Pruner:
                 pc.greater_equal(zones.most, start),
             )
         )
-        both = np.asarray(pc.fill_null(pc.and_(begins, ends), FALSE))
+        both = _filled(pc.and_(begins, ends), FALSE)
         false = zones.may_have_value & ~both if is_all else self._anything
         return _Outcome(true, false, zones.may_be_null)
 
@@ -235,7 +235,7 @@ def _may_hold(operator: str, zones: Zones, low: pa.Scalar, high: pa.Scalar) -> M
         known = known & _or_unknown(_MOST[operator](zones.most, high if operator == ">" else low))
     if operator == "<>":
         only = pc.and_(pc.greater_equal(zones.least, low), pc.less_equal(zones.most, high))
-        known = known & ~np.asarray(pc.fill_null(only, FALSE))
+        known = known & ~_filled(only, FALSE)
     return known
 
 
@@ -262,7 +262,12 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
 
 
 def _or_unknown(holds: pa.BooleanArray) -> Mask:
-    found: Mask = np.asarray(pc.fill_null(holds, TRUE))
+    return _filled(holds, TRUE)
+
+
+def _filled(holds: pa.BooleanArray, unknown: pa.BooleanScalar) -> Mask:
+    """Return a mask with a value where something is unknown, which is seldom the case."""
+    found: Mask = np.asarray(pc.fill_null(holds, unknown) if holds.null_count else holds)
     return found
 
 

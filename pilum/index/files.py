@@ -24,6 +24,7 @@ from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_columns, read_segments
 from pilum.container.writer import FileOptions
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -251,7 +252,10 @@ class IndexFolderWriter:
             schema: Its columns.
             max_page_bytes: Upper bound of the bytes of a page in memory; None for the default.
         """
-        return IndexFileWriter(self, name, schema, FileOptions(max_page_bytes=max_page_bytes))
+        zones = False if self.version.has_mini_blocks else None  # files of 2.0 never have any
+        encoding = EncodingOptions(zones=zones)
+        options = FileOptions(max_page_bytes=max_page_bytes, encoding=encoding)
+        return IndexFileWriter(self, name, schema, options)
 
     def write(self, name: str, rows: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
         """Write a whole file."""

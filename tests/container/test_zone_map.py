@@ -74,7 +74,10 @@ def column_of(zones: list[list[Any]], kind: pa.DataType) -> pa.Array:
 
 
 def written(
-    column: pa.Array, cuts: int = 5000, page_bytes: int | None = 100_000, zones: bool = True
+    column: pa.Array,
+    cuts: int = 5000,
+    page_bytes: int | None = 100_000,
+    zones: bool | None = True,
 ) -> bytes:
     """A file with the column, and another one that is large enough for its zone map."""
     noise = pa.array(np.random.default_rng(1).random(4 * len(column)))
@@ -169,6 +172,32 @@ def test_texts_in_no_order_have_no_bounds() -> None:
     zones = zones_in(written(pa.array(texts), 20 * ROWS, None))
     assert zones is not None
     assert zones.most.to_pylist() == ["a"] * 3 + ["c"] * 17
+
+
+@settings(max_examples=30)
+@given(column=columns())
+def test_maps_are_left_out_where_all_zones_overlap(column: pa.Array) -> None:
+    """Unless they are requested; a zone that might be skipped is never without a map."""
+    data = written(column, len(column), None, zones=None)
+    if zones_in(data) is None:
+        zones = zones_in(written(column, len(column), None))
+        assert zones is not None
+        both = (ordered(ends).to_pylist()[:-1] for ends in (zones.least, zones.most))
+        ends = zip(*both, strict=True)
+        pairs = [(least, most) for least, most in ends if least is not None]
+        assert all(least < most for least, most in pairs)
+        assert max(least for least, _ in pairs) <= min(most for _, most in pairs)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.bool_(), pa.string(), pa.date32()])
+def test_maps_are_written_by_default_where_values_are_in_some_order(kind: pa.DataType) -> None:
+    random = np.random.default_rng(3)
+    mixed = pa.array(random.integers(0, 2, 20 * ROWS).astype(np.int32))
+    rare = pa.array((np.arange(20 * ROWS) == 7).astype(np.int32))
+    rising = pa.array((np.arange(20 * ROWS) // (10 * ROWS)).astype(np.int32))
+    columns = [column.cast(kind) for column in (mixed, rare, rising)]
+    files = [written(column, len(column), None, zones=None) for column in columns]
+    assert [zones_in(data) is not None for data in files] == [False, True, True]
 
 
 def test_what_has_no_zones() -> None:

@@ -155,6 +155,10 @@ def runs_to_read(
     bounds = next(iter(zones.values())).row_bounds
     may = filter.may_match(zones, len(bounds) - 1)
     rows = _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
+    if rows.num_rows < _SURE_ROWS:
+        if len(rows.bounds):
+            yield rows, False
+        return
     must = may & filter.must_match(zones, len(bounds) - 1)
     sure = _clipped(_ranges(bounds, np.flatnonzero(must)), start, stop)
     at = start

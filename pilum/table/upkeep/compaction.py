@@ -430,7 +430,7 @@ def _write_options(
 ) -> WriteOptions:
     version = options.version or snapshot.manifest.data_version
     layout = FileOptions(
-        encoding=EncodingOptions(zones=version.has_mini_blocks),
+        encoding=EncodingOptions(zones=True if version.has_mini_blocks else None),
         max_rows_per_group=options.max_rows_per_group,
     )
     if version is not FileVersion.LEGACY:
