@@ -210,7 +210,8 @@ class DatasetBase:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the table."""
-        return given_schema(self._snapshot.schema.arrow)
+        schema = self._snapshot.schema
+        return given_schema(schema.arrow) if schema.has_marks else schema.arrow
 
     @property
     def lance_schema(self) -> LanceSchema:

@@ -85,7 +85,7 @@ def object_uri(store: Store, path: str) -> str:
 
 
 def _scheme_of(text: str) -> str | None:
-    match = _SCHEME.match(text)
+    match = _SCHEME.match(text) if "://" in text else None
     return match[1].lower() if match else None
 
 

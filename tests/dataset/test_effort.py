@@ -107,7 +107,7 @@ def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> No
     assert calls <= 162
     assert cost.read_iops <= 1
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=pilum.Session()).schema)
-    assert calls <= 120
+    assert calls <= 115
     shared = pilum.Session()
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared))
     assert calls <= 99

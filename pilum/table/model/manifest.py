@@ -221,7 +221,8 @@ class Manifest:
             raise CorruptFileError("the schema has no fields, but there are rows")
         if schema.fault:
             raise CorruptFileError(schema.fault)
-        return cls(
+        made = object.__new__(cls)  # the constructor of a frozen class takes as long as the rest
+        made.__dict__.update(
             schema=schema,
             fragments=fragments,
             version=message.version,
@@ -250,7 +251,8 @@ class Manifest:
             ),
             index_section=index_section,
             message=message,
-        ).with_current_coverage()
+        )
+        return made.with_current_coverage()
 
     def to_proto(self) -> table_pb2.Manifest:
         """Return the message without the fragments and the offsets of other sections."""

@@ -165,26 +165,35 @@ def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
 
 
 class _ManifestFile:
-    """An open manifest file and its message; a small file is read with one request."""
+    """An open manifest file and its message; a small or local file is read with one request."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._path = path
-        self._source: Source = store.source(path)
+        self._store = store
         try:
-            size = self._source.size
-            self._tail_start = max(0, size - _TAIL_BYTES)
-            self._tail = self._fetch(self._tail_start, size - self._tail_start)
-            self._end = size - _FOOTER.size
+            if store.is_remote:
+                size = self._source.size
+                self._tail_start = max(0, size - _TAIL_BYTES)
+                self._tail = self._fetch(self._tail_start, size - self._tail_start)
+            else:
+                self._tail_start, self._tail = 0, store.read(path)
+            self._end = self._tail_start + len(self._tail) - _FOOTER.size
             self.data = self._manifest_bytes()
         except CorruptFileError:
-            self._source.close()
+            self.__exit__()
             raise
+
+    @cached_property
+    def _source(self) -> Source:
+        return self._store.source(self._path)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._source.close()
+        source: Source | None = vars(self).get("_source")
+        if source is not None:
+            source.close()
 
     @cached_property
     def message(self) -> table_pb2.Manifest:

@@ -87,9 +87,9 @@ DETACHED_BIT = 1 << 63
 _MAX_VERSION = 2**64 - 1
 _DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
 _STAGED_NAME = re.compile(r"(.+\.manifest)-[0-9a-fA-F-]{36}")
-_ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
+_SUFFIX = ".manifest"
 _V2_DIGITS = 20
-_V2_LENGTH = _V2_DIGITS + len(".manifest")
+_V2_LENGTH = _V2_DIGITS + len(_SUFFIX)
 _OLDEST_NAME = f"{_MAX_VERSION}.manifest"
 
 
@@ -121,11 +121,11 @@ class ManifestName:
     @classmethod
     def parse(cls, name: str) -> ManifestName | None:
         """Parse a file name; return None unless it is the manifest of an attached version."""
-        match = _ATTACHED_NAME.fullmatch(name)
-        if not match:
+        if not _is_attached(name):
             return None
-        number, path = int(match[1]), f"{VERSIONS_FOLDER}/{name}"
-        if len(match[1]) < _V2_DIGITS:
+        digits = len(name) - len(_SUFFIX)
+        number, path = int(name[:digits]), f"{VERSIONS_FOLDER}/{name}"
+        if digits < _V2_DIGITS:
             return cls(number, path, NamingScheme.V1)
         return cls(_MAX_VERSION - number, path, NamingScheme.V2) if number <= _MAX_VERSION else None
 
@@ -159,7 +159,7 @@ def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName 
     names = list(file_names)
     # In the V2 scheme, the first name is that of the newest version.
     first = _first_of_v2_alone(names)
-    if first <= _OLDEST_NAME and _ATTACHED_NAME.fullmatch(first):
+    if first <= _OLDEST_NAME and _is_attached(first):
         return ManifestName.parse(first)
     parsed = manifest_names(names, where)
     return parsed[-1] if parsed else None
@@ -185,7 +185,14 @@ def _first_of_v2_alone(names: list[str]) -> str:
 
 def _is_v1_among(names: list[str]) -> bool:
     others = [name for name in names if len(name) != _V2_LENGTH]
-    return any(map(_ATTACHED_NAME.fullmatch, others))
+    return any(map(_is_attached, others))
+
+
+def _is_attached(name: str) -> bool:
+    """Return whether a file name is that of the manifest of an attached version."""
+    number = name.removesuffix(_SUFFIX)
+    has_length = len(number) < len(name) and len(number) <= _V2_DIGITS
+    return has_length and number.isascii() and number.isdecimal()
 
 
 def final_name(staged: str) -> str | None:

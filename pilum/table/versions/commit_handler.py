@@ -275,13 +275,13 @@ def open_table(
     `commit_handler` decides.
     """
     options = dict(storage_options or {})
-    location, _ = _without_parameter(os.fspath(uri))
+    location, dynamo = _without_parameter(os.fspath(uri))
     deciders: list[CommitHandler] = [
-        *_named(uri, options),
+        *_named(dynamo, options),
         *([LockedPut(commit_lock)] if commit_lock else []),
         *([commit_handler] if commit_handler else []),
     ]
-    if any(decider != deciders[0] for decider in deciders[1:]):
+    if len(deciders) > 1 and any(decider != deciders[0] for decider in deciders):
         raise InvalidInputError(
             f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
             f"option {_OPTION!r}, commit_lock or commit_handler"
@@ -296,12 +296,12 @@ def handler_named(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> CommitHandler:
     """Return the commit handler of a table that is opened without a lock or handler."""
-    return next(_named(uri, storage_options or {}), ConditionalPut())
-
-
-def _named(uri: str | os.PathLike[str], options: Mapping[str, str]) -> Iterator[CommitHandler]:
-    """Yield the commit handlers that the location and the options specify."""
     _, dynamo = _without_parameter(os.fspath(uri))
+    return next(_named(dynamo, storage_options or {}), ConditionalPut())
+
+
+def _named(dynamo: str | None, options: Mapping[str, str]) -> Iterator[CommitHandler]:
+    """Yield the commit handlers that a DynamoDB table of the location and the options specify."""
     if dynamo:
         yield ExternalManifests(DynamoEntries.of(dynamo, options))
     if (option := options.get(_OPTION)) is not None:

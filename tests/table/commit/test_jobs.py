@@ -147,6 +147,10 @@ def test_a_job_that_gets_in_between_two_looks_is_seen(
             self.look()
             return LocalStore.source(self, path, size)
 
+        def read(self, path: str) -> bytes:
+            self.look()
+            return LocalStore.read(self, path)
+
     for at in range(1, 6):
         if at > 1:
             store.delete(NamingScheme.V2.manifest_path(3))

@@ -190,9 +190,16 @@ class NoAnswers(LocalStore):
         raise TimeoutError("no answer")
 
     def source(self, path: str, size: int | None = None) -> LocalSource | MemorySource:
+        self.look(path)
+        return LocalStore.source(self, path, size)
+
+    def read(self, path: str) -> bytes:
+        self.look(path)
+        return LocalStore.read(self, path)
+
+    def look(self, path: str) -> None:
         if self.hides and path.endswith("612.manifest"):
             raise ConnectionError("gone")
-        return LocalStore.source(self, path, size)
 
 
 @pytest.mark.parametrize(("arrives", "hides"), [(True, True), (False, True), (False, False)])
