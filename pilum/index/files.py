@@ -10,7 +10,6 @@ Source: docs/format/indices.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pilum.arrays import join_arrays
 from pilum.cache import FileCaches
 from pilum.container.open import field_reader, new_file, open_file
-from pilum.container.raw import RawReader
+from pilum.container.reader import ContainerReader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_columns, read_segments
 from pilum.container.writer import FileOptions
 from pilum.encodings.options import EncodingOptions
@@ -52,7 +51,6 @@ class IndexFile:
         """
         self.path = path
         self._store = store
-        self._size_bytes = size_bytes
         self._reader = open_file(store.source(path, size_bytes), FileCaches.of_index())
         self.num_rows = self._reader.num_rows
         self.schema: pa.Schema = self._reader.schema.arrow
@@ -116,17 +114,13 @@ class IndexFile:
         Raises:
             CorruptFileError: If the file has no buffer of this number.
         """
-        raw = self._raw
-        if not 0 < number < len(raw.global_buffers):
-            raise CorruptFileError(
-                f"global buffer {number} of {len(raw.global_buffers)}", self.path
-            )
-        return raw.global_buffer(number)
-
-    @cached_property
-    def _raw(self) -> RawReader:
-        """The places of the buffers, which are read once."""
-        return RawReader(self._store.source(self.path, self._size_bytes))
+        reader = self._reader
+        if not isinstance(reader, ContainerReader):
+            raise CorruptFileError(f"global buffer {number} of a legacy file", self.path)
+        count = len(reader.global_buffers)
+        if not 0 < number < count:
+            raise CorruptFileError(f"global buffer {number} of {count}", self.path)
+        return reader.global_buffer(number)
 
     def _field(self, name: str) -> FieldReader:
         reader = self._fields.get(name)
