@@ -49,8 +49,8 @@ from pilum.storage.base import Plan, Ranges
 
 __all__ = ["FullZipLayout", "encode_full_zip", "value_parts"]
 
-_DENSE_BYTES = 16 * 1024
-"""With a row in so many bytes, reading all of them costs about as much as a request for each."""
+_DENSE_BYTES = 1024
+"""With a row in so many bytes, copying all of them costs about as much as to find each in a map."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class FullZipLayout(Layout):
         return self.stride if not self.has_index and self._is_plain() else None
 
     def _are_dense(self, rows: RowRanges) -> bool:
-        """Return whether everything between the rows costs no more than a request for each."""
+        """Return whether everything between the rows costs no more than each of them alone."""
         num_ranges = len(rows.bounds)
         span = int(rows.bounds[-1, 1] - rows.bounds[0, 0])
         return num_ranges > 1 and span * self.stride <= num_ranges * _DENSE_BYTES

@@ -115,7 +115,12 @@ impl<'a> Output<'a> {
     }
 
     fn read(&mut self, data: &[u8]) -> Result<()> {
+        let is_plain = self.page.control.bytes() == 0;
         match &self.page.values {
+            Plan::Flat { bits } if is_plain => self.read_plain(data, *bits),
+            Plan::FixedSizeList { validity, bits } if is_plain && validity.is_empty() => {
+                self.read_plain(data, *bits)
+            }
             Plan::Flat { bits } => self.read_fixed(data, *bits),
             Plan::FixedSizeList { validity, bits } => {
                 let masks: usize = validity.iter().map(|items| items.div_ceil(8)).sum();
@@ -123,6 +128,20 @@ impl<'a> Output<'a> {
             }
             plan => self.read_variable(data, plan),
         }
+    }
+
+    /// Reads entries that consist of their values, which are stored as they are returned.
+    fn read_plain(&mut self, data: &[u8], bits: usize) -> Result<()> {
+        ensure(
+            bits > 0 && (8 * data.len()).is_multiple_of(bits),
+            "full-zip values, bits",
+            8 * data.len(),
+            format_args!("a multiple of {bits}"),
+        )?;
+        let count = 8 * data.len() / bits;
+        self.levels.push(&[], &[], count)?;
+        self.num_values += count;
+        append_fixed(&self.page.values, data, &mut self.values)
     }
 
     fn read_fixed(&mut self, data: &[u8], bits: usize) -> Result<()> {
@@ -406,6 +425,24 @@ mod tests {
             panic!()
         };
         assert_eq!(data, b"ab");
+    }
+
+    #[test]
+    fn values_without_levels_are_joined() {
+        let page = Page {
+            control: Control {
+                bits_rep: 0,
+                bits_def: 0,
+            },
+            values: Plan::Flat { bits: 16 },
+            layers: Layers::new(&[1]).unwrap(),
+        };
+        let back = decode(&page, &[1, 2, 3, 4, 5, 6], &[(4, 2), (0, 2), (3, 0)]).unwrap();
+        let Values::Fixed(data) = back.values else {
+            panic!()
+        };
+        assert_eq!((data, back.num_values), (vec![5, 6, 1, 2], 2));
+        assert!(decode(&page, &[1, 2, 3], &[(0, 3)]).is_err());
     }
 
     #[test]
