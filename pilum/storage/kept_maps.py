@@ -4,8 +4,8 @@
 
 Each place costs one call of the system by reads. In a map it costs nothing, but for the first touch
 of its surroundings, which costs more than a call. So a file is mapped once some hundred places of
-it have been read, and only reads of many small places use the map: long ones are copied at the
-speed of memory.
+it have been read, and only reads of many small places are a reason: long ones are copied at the
+speed of memory. Once there is a map, long places are used in it, too, without a copy.
 
 All maps together are at most as large as a quarter of the memory; the oldest one ends first. The
 system may take their pages back at any time, as those of the page cache. A process whose address
@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from pilum.parallel import renew_in_child
 from pilum.storage.mapped import can_map, map_bytes
 
-__all__ = ["FEWEST_PLACES", "PLACES_BEFORE_MAP", "KeptMaps", "are_small", "kept_maps"]
+__all__ = [
+    "FEWEST_PLACES",
+    "MEAN_BYTES",
+    "PLACES_BEFORE_MAP",
+    "KeptMaps",
+    "bytes_within",
+    "kept_maps",
+]
 
 PLACES_BEFORE_MAP = 500
 """So many places of a file are read before it is mapped."""
@@ -37,18 +44,20 @@ PLACES_BEFORE_MAP = 500
 FEWEST_PLACES = 32
 """Finding out whether the page cache has the places of a read costs as much as ten calls."""
 
-_MEAN_BYTES = 64 * 1024
-"""Longer places are copied as fast as they are used in a map."""
+MEAN_BYTES = 64 * 1024
+"""Longer places are no reason for a map: they are copied as fast as they are touched first."""
 
 
-def are_small(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> bool:
-    """Return whether ranges (int64, shape (n,), bytes) are small on average, and in the file."""
+def bytes_within(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> int:
+    """Return the bytes of ranges (int64, shape (n,), bytes); -1 if some are not in the file."""
+    if not len(sizes):
+        return 0
     if int(sizes.min()) < 0 or int(offsets.min()) < 0:
-        return False
+        return -1
     if int(sizes.max()) > file_size or int(offsets.max()) > file_size:
-        return False
+        return -1
     is_within = int((offsets + sizes).max()) <= file_size
-    return is_within and int(sizes.sum()) <= _MEAN_BYTES * len(offsets)
+    return int(sizes.sum()) if is_within else -1
 
 
 class Mapped(Protocol):

@@ -6,7 +6,6 @@ Files are read by `pread`, which needs no file position, so that threads can sha
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections import deque
@@ -19,11 +18,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink, PendingFiles
-from pilum.storage.kept_maps import FEWEST_PLACES, PLACES_BEFORE_MAP, are_small, kept_maps
+from pilum.storage.file_errors import is_a_folder, unopened
+from pilum.storage.kept_maps import (
+    FEWEST_PLACES,
+    MEAN_BYTES,
+    PLACES_BEFORE_MAP,
+    bytes_within,
+    kept_maps,
+)
 from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, are_cached, can_map, is_cached, map_bytes
 from pilum.storage.system import OPEN_FLAGS, announce, read_at, read_into
 from pilum.storage.wrapper import StoreWrapper
@@ -114,7 +120,7 @@ class LocalStore:
             with open(absolute, "rb", buffering=0) as file:
                 data = file.readall()
         except OSError as error:
-            raise _unopened(absolute, error) from None
+            raise unopened(absolute, error) from None
         self.io.count_read(len(data))
         return data
 
@@ -325,8 +331,11 @@ class LocalSource:
             if len(data) != size:
                 raise self._shrunk(offset + len(data))
             return Fetched(np.frombuffer(data, np.uint8), _FIRST, ranges.sizes)
-        if ranges.is_result and self._maps and size >= MAPPED_BYTES:
-            mapped = self._mapped(offset, size)
+        if self._maps and size >= MAPPED_BYTES:
+            whole = self._mapped_file(ranges.offsets, ranges.sizes)
+            if whole is not None:
+                return self._in_map(whole, ranges.offsets, ranges.sizes)
+            mapped = self._mapped(offset, size) if ranges.is_result else None
             if mapped is not None:
                 return Fetched(mapped, _FIRST, ranges.sizes)
         start = offset % ALIGNMENT_BYTES
@@ -335,12 +344,10 @@ class LocalSource:
         return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
-        are_many = len(offsets) >= FEWEST_PLACES
-        if self._maps and are_many and are_small(offsets, sizes, self.size):
-            whole = self._mapped_file(offsets)
+        if self._maps and (self._map is not None or len(offsets) >= FEWEST_PLACES):
+            whole = self._mapped_file(offsets, sizes)
             if whole is not None:
-                self._io.count_read(int(sizes.sum()))
-                return Fetched(whole, offsets, sizes)
+                return self._in_map(whole, offsets, sizes)
         layout = lay_out(offsets, sizes, self.size)
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
@@ -393,13 +400,28 @@ class LocalSource:
         self._io.count_read(size)
         return mapped
 
-    def _mapped_file(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """Return a map of the file to read some places in; None if they are to be copied."""
-        self._places += len(offsets)
-        if self._places < PLACES_BEFORE_MAP:
+    def _in_map(
+        self, whole: NDArray[np.uint8], offsets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> Fetched:
+        self._io.count_read(int(sizes.sum()))
+        return Fetched(whole, offsets, sizes)
+
+    def _mapped_file(
+        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.uint8] | None:
+        """Return a map of the file to read some places in; None if they are to be copied.
+
+        Many small places are a reason for a map. Long ones are read in a map that there is.
+        """
+        num_bytes = bytes_within(offsets, sizes, self.size)
+        if len(offsets) >= FEWEST_PLACES and 0 <= num_bytes <= MEAN_BYTES * len(offsets):
+            self._places += len(offsets)
+            if self._places < PLACES_BEFORE_MAP:
+                return None
+        elif self._map is None or num_bytes < MAPPED_BYTES:
             return None
         file = self._file or self._open()
-        if not are_cached(file.number, offsets):
+        if not are_cached(file.number, offsets, sizes):
             return None
         self._demand_size(file)
         whole = self._map
@@ -436,10 +458,10 @@ class LocalSource:
         try:
             file = _Descriptor(os.open(self.path, os.O_RDONLY | OPEN_FLAGS))
         except OSError as error:
-            raise _unopened(self.path, error) from None
+            raise unopened(self.path, error) from None
         status = os.fstat(file.number)
         if stat.S_ISDIR(status.st_mode):
-            raise _is_folder(self.path)
+            raise is_a_folder(self.path)
         version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if self._version is None:
             self._version, self.size = version, status.st_size
@@ -463,31 +485,18 @@ class LocalSource:
         return OSError(error.errno, error.strerror, self.path)
 
 
-def _unopened(path: str, error: OSError) -> OSError:
-    """Return the error to raise for a file that cannot be opened."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return _not_found(path)
-    if error.errno == errno.ENAMETOOLONG:
-        return _not_found(f"{path[:80]}…")
-    return _is_folder(path) if isinstance(error, IsADirectoryError) else error
-
-
-def _is_folder(path: str) -> CorruptFileError:
-    return CorruptFileError("a folder, where a file is expected", path)
-
-
 def _read_whole(path: str, size: int) -> bytes:
     try:
         file = os.open(path, os.O_RDONLY | OPEN_FLAGS)
     except OSError as error:
-        raise _unopened(path, error) from None
+        raise unopened(path, error) from None
     try:
         data = getattr(os, "pread", read_at)(
             file, size + 1, 0
         )  # one more byte shows that the file is longer
         found = size if len(data) == size else os.fstat(file).st_size
     except IsADirectoryError:
-        raise _is_folder(path) from None
+        raise is_a_folder(path) from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
     finally:
@@ -500,7 +509,3 @@ def _read_whole(path: str, size: int) -> bytes:
 def _allocate(size: int) -> NDArray[np.uint8]:
     """Allocate memory of Arrow's pool: aligned to 64 bytes and, unlike malloc's, kept for reuse."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
-
-
-def _not_found(path: str) -> NotFoundError:
-    return NotFoundError(f"there is no file {path}")

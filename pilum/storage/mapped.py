@@ -36,6 +36,9 @@ _STATFS_BYTES = 256
 """More than the size of `struct statfs`, which begins with the type as a C long."""
 
 _PROBES = 8
+_PAGE_BYTES = 4096
+"""Least bytes between two probes."""
+
 NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 """Flag of reads that take only what the page cache holds; 0 where there is none."""
 
@@ -75,9 +78,13 @@ def is_cached(descriptor: int, offset: int, size: int) -> bool:
     )
 
 
-def are_cached(descriptor: int, offsets: NDArray[np.int64]) -> bool:
-    """Return whether the page cache holds the bytes at some of many places, as `is_cached`."""
-    return _are_cached(descriptor, offsets[:: max(len(offsets) // _PROBES, 1)].tolist())
+def are_cached(descriptor: int, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> bool:
+    """Return whether the page cache holds some of many ranges, as `is_cached`."""
+    step = max(len(offsets) // _PROBES, 1)
+    positions: list[int] = []
+    for offset, size in zip(offsets[::step].tolist(), sizes[::step].tolist(), strict=True):
+        positions += range(offset, offset + size, max(size // _PROBES, _PAGE_BYTES))
+    return _are_cached(descriptor, positions)
 
 
 def _are_cached(descriptor: int, positions: Sequence[int]) -> bool:

@@ -15,7 +15,7 @@ import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage import kept_maps, local
 from pilum.storage.base import Fetched, Ranges
-from pilum.storage.kept_maps import KeptMaps, are_small
+from pilum.storage.kept_maps import KeptMaps, bytes_within
 from pilum.storage.local import LocalSource
 
 SIZE = 3 * 2**20 + 5
@@ -77,12 +77,28 @@ def test_a_file_is_mapped_after_some_reads_and_once(
     assert found[2].data is found[3].data
 
 
-def test_few_and_long_places_are_copied(path: Path) -> None:
+def test_few_places_are_copied(path: Path) -> None:
     source = LocalSource(str(path))
     assert is_mapped(source.read(places()))
     assert not is_mapped(source.read(places(31)))
-    assert not is_mapped(source.read(Ranges.of(*[(0, 70_000)] * 40)))
     assert not is_mapped(LocalSource(str(path), maps=False).read(places()))
+
+
+def test_long_places_are_read_in_a_map_that_there_is(path: Path) -> None:
+    source = LocalSource(str(path))
+    long = [
+        Ranges.of(*[(5, 70_000)] * 40),
+        Ranges.of((7, 2**21)),
+        Ranges.of((0, 2**20), (9, 2**20)),
+    ]
+    assert not any(is_mapped(source.read(ranges)) for ranges in long)
+    assert is_mapped(source.read(places()))
+    for ranges in long:
+        fetched = source.read(ranges)
+        assert is_mapped(fetched)
+        check(fetched, ranges)
+    assert not is_mapped(source.read(Ranges.of((7, 2**20))))
+    assert len(source.read(Ranges.of())) == 0
 
 
 @pytest.mark.parametrize("probe", [(kept_maps, "can_map"), (local, "are_cached")])
@@ -126,7 +142,7 @@ def test_a_system_without_maps_copies(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_places_outside_of_the_file_are_damage(path: Path, outside: tuple[int, int]) -> None:
     source = LocalSource(str(path))
     ranges = Ranges.of(*[(0, 1)] * 50, outside)
-    assert not are_small(ranges.offsets, ranges.sizes, SIZE)
+    assert bytes_within(ranges.offsets, ranges.sizes, SIZE) == -1
     with pytest.raises(CorruptFileError, match="do not lie within the file"):
         source.read(ranges)
 
