@@ -50,7 +50,7 @@ _FEW_VALUES = 256
 """Maximum number of rows x columns that are copied into one buffer to decode them together."""
 _FEW_EACH = 32
 """The same per fragment, if there are many: a call for each costs more than the copy."""
-_MANY_VALUES = 4096
+_MANY_VALUES = 32_768
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
 
