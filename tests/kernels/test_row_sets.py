@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from pyroaring import BitMap64
 
 from pilum.errors import CorruptFileError
 from pilum.kernels import (
+    RowBitmap,
     bloom_filters,
     bloom_matches,
     hash_fixed,
@@ -39,18 +43,21 @@ def test_sets_of_rows(sets: list[set[int]]) -> None:
     unpacked, counts = unpack_row_sets(data, ends)
     assert unpacked.tolist() == rows.tolist()
     assert counts.tolist() == bounds.tolist()
-    assert intersect_rows(data, ends).tolist() == sorted(set.intersection(*sets))
+    bitmaps = [RowBitmap(data[start:stop]) for start, stop in pairwise(ends.tolist())]
+    assert sum(one.size_bytes for one in bitmaps) == len(data)
+    assert intersect_rows(bitmaps).tolist() == sorted(set.intersection(*sets))
 
 
 @given(st.binary(max_size=80), st.lists(st.integers(0, 100), min_size=2, max_size=3))
 def test_damaged_sets(data: bytes, bounds: list[int]) -> None:
     """Damaged sets and impossible ends are errors, never a crash."""
     ends, array = np.array(bounds, dtype=np.int64), np.frombuffer(data, dtype=np.uint8)
-    for kernel in (unpack_row_sets, intersect_rows):
-        try:
-            kernel(array, ends)
-        except CorruptFileError:
-            continue
+    with suppress(CorruptFileError):
+        unpack_row_sets(array, ends)
+    with suppress(CorruptFileError):
+        intersect_rows([RowBitmap(array)])
+    with pytest.raises(CorruptFileError, match="no set of rows"):
+        intersect_rows([])
 
 
 def test_hashes() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_known
 from pilum.blocks import StringBlock, block_of
+from pilum.cache import Cache
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.rows import Addresses
 from pilum.index.answers import Answer, RowSet
@@ -34,6 +36,7 @@ from pilum.index.files import IndexFile, IndexFolder, IndexFolderWriter
 from pilum.index.queries import HasTexts, Query
 from pilum.index.scalar.stored_sets import StoredSets
 from pilum.kernels import (
+    RowBitmap,
     TrigramPostings,
     intersect_rows,
     pack_row_sets,
@@ -52,6 +55,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _NUM_TOKENS = 37**3
+_CACHE_BYTES = 64 << 20
 _TOKENS_TOGETHER = 4096
 """Tokens whose rows are merged together, in memory."""
 _PAGE_BYTES = 1 << 20
@@ -63,7 +67,7 @@ _Sets: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 class Ngram(Index):
-    """An open segment; the rows of trigrams are read when they are searched for."""
+    """An open segment; the rows of trigrams are read when they are searched for, and kept."""
 
     def __init__(self, file: IndexFile) -> None:
         """Read the trigrams.
@@ -79,12 +83,13 @@ class Ngram(Index):
         if not (self.tokens[:-1] < self.tokens[1:]).all():
             raise CorruptFileError("tokens that are not in ascending order", file.path)
         self._postings = StoredSets(file, _POSTINGS)
+        self._bitmaps = Cache(_CACHE_BYTES)
         self._last: tuple[Query, Answer | None] | None = None
 
     @property
     def size_bytes(self) -> int:
         """See `Index.size_bytes`."""
-        return self.tokens.nbytes + self._postings.nbytes
+        return self.tokens.nbytes + self._postings.nbytes + self._bitmaps.size_bytes
 
     def search(self, query: Query) -> Answer | None:
         """See `Index.search`."""
@@ -105,11 +110,26 @@ class Ngram(Index):
         places = self.tokens.searchsorted(wanted)
         if places[-1] == len(self.tokens) or (self.tokens[places] != wanted).any():
             return Answer(RowSet(), is_exact=False)
-        data, bounds = self.sets(places)
         try:
-            return Answer(RowSet(intersect_rows(data, bounds)), is_exact=False)
+            rows = intersect_rows(self._bitmaps_at(places.tolist()))
         except CorruptFileError as error:
-            raise error.at(self.file.path) from None
+            raise error if error.where else error.at(self.file.path) from None
+        return Answer(RowSet(rows), is_exact=False)
+
+    def _bitmaps_at(self, places: list[int]) -> list[RowBitmap]:
+        """Return the rows of the tokens at some ascending places."""
+        found: list[RowBitmap | None] = self._bitmaps.get_all(places)
+        missing = [place for place, one in zip(places, found, strict=True) if one is None]
+        if missing:
+            data, ends = self.sets(np.array(missing, np.int64))
+            read = {
+                place: RowBitmap(data[start:end])
+                for place, (start, end) in zip(missing, pairwise(ends.tolist()), strict=True)
+            }
+            for place, one in read.items():
+                self._bitmaps.put(place, one, one.size_bytes)
+            found = [read.get(place, one) for place, one in zip(places, found, strict=True)]
+        return [one for one in found if one is not None]
 
     def estimate(self, query: Query) -> int | None:
         """See `Index.estimate`; the posting lists of few trigrams are read for it."""

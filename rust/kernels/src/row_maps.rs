@@ -1,5 +1,6 @@
 //! Sets of row references as Roaring bitmaps of 64 bits: intersections, and postings of many keys.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -11,26 +12,39 @@ use crate::row_set_writer::{Form, Packed};
 /// A few bytes of runs can claim very many rows, so few are believed.
 const MAX_ROWS_OF_RUNS: u64 = 1 << 24;
 
-/// The rows that all of some sets contain, in ascending order; `bounds` are the ends of the sets.
-pub fn intersection(data: &[u8], bounds: &[usize]) -> Result<Vec<u64>> {
-    let mut found: Option<RoaringTreemap> = None;
-    for ends in bounds.windows(2) {
-        let set = set_in(data, ends)?;
-        found = Some(match found {
-            Some(mut both) => {
-                both &= set;
-                both
-            }
-            None => set,
-        });
+/// A set of rows in memory.
+#[derive(Debug)]
+pub struct RowBitmap {
+    rows: RoaringTreemap,
+    /// The bytes of its serialized form.
+    pub size_bytes: usize,
+}
+
+impl RowBitmap {
+    /// Reads a serialized set.
+    pub fn read(data: &[u8]) -> Result<Self> {
+        let rows = set_in(data, &[0, data.len()])?;
+        Ok(Self {
+            rows,
+            size_bytes: data.len(),
+        })
     }
-    let found = found.ok_or_else(|| Corrupt("no set of rows".to_owned()))?;
-    ensure(
-        found.len() <= believed(data),
-        "rows of a set",
-        found.len(),
-        "fewer",
-    )?;
+}
+
+/// The rows that all of some sets contain, in ascending order.
+pub fn intersection(sets: &[&RowBitmap]) -> Result<Vec<u64>> {
+    let mut sorted = sets.to_vec();
+    sorted.sort_by_cached_key(|set| set.rows.len());
+    let Some((smallest, others)) = sorted.split_first() else {
+        return Err(Corrupt("no set of rows".to_owned()));
+    };
+    let mut found = Cow::Borrowed(&smallest.rows);
+    for set in others {
+        found = Cow::Owned(found.as_ref() & &set.rows);
+    }
+    let stored = sets.iter().map(|set| set.size_bytes).sum();
+    let most = believed(stored);
+    ensure(found.len() <= most, "rows of a set", found.len(), "fewer")?;
     Ok(found.iter().collect())
 }
 
@@ -52,7 +66,7 @@ fn set_in(data: &[u8], ends: &[usize]) -> Result<RoaringTreemap> {
 /// The rows of several sets and the ends of each, with a first 0; `bounds` are the ends of the sets.
 pub fn unpack(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
     let (mut rows, mut ends) = (Vec::new(), vec![0]);
-    let believed = believed(data);
+    let believed = believed(data.len());
     for ends_of_set in bounds.windows(2) {
         let set = set_in(data, ends_of_set)?;
         let total = set.len().saturating_add(rows.len() as u64);
@@ -92,7 +106,7 @@ pub fn pack_maps(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> 
 /// The rows of several sets of `pack_maps`, and the ends of each with a first 0.
 pub fn unpack_maps(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
     let (mut rows, mut ends) = (Vec::new(), vec![0]);
-    let believed = believed(data);
+    let believed = believed(data.len());
     for ends_of_map in bounds.windows(2) {
         for (upper, bitmap) in map_in(data, ends_of_map)? {
             let total = bitmap.len().saturating_add(rows.len() as u64);
@@ -120,7 +134,7 @@ pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
     }
     let all = RoaringTreemap::from_bitmaps(all);
     ensure(
-        all.len() <= believed(data),
+        all.len() <= believed(data.len()),
         "rows of sets",
         all.len(),
         "fewer",
@@ -141,7 +155,7 @@ pub fn unite_groups(
     groups: &[usize],
 ) -> Result<(Vec<u8>, Vec<i64>)> {
     let mut packed = Packed::default();
-    let believed = believed(data);
+    let believed = believed(data.len());
     for ends in groups.windows(2) {
         let &[start, stop] = ends else { continue };
         let count = stop.saturating_sub(start);
@@ -170,8 +184,8 @@ pub fn unite_groups(
 }
 
 /// How many rows a set of some bytes may have.
-fn believed(data: &[u8]) -> u64 {
-    MAX_ROWS_OF_RUNS.max(8_u64.saturating_mul(data.len() as u64))
+fn believed(stored_bytes: usize) -> u64 {
+    MAX_ROWS_OF_RUNS.max(8_u64.saturating_mul(stored_bytes as u64))
 }
 
 /// The bitmaps between two ends, by their upper halves.
@@ -216,9 +230,13 @@ mod tests {
             .collect();
         let unpacked = unpack(&data, &bounds).unwrap_or_default();
         assert_eq!(unpacked, (vec![3, 1 << 40, 7, 9], vec![0, 2, 2, 4]));
-        let first: Vec<usize> = bounds.iter().copied().take(2).collect();
-        assert_eq!(intersection(&data, &first), Ok(vec![3, 1 << 40]));
-        assert_eq!(intersection(&data, &bounds), Ok(vec![]));
+        let sets: Vec<_> = bounds
+            .windows(2)
+            .filter_map(|ends| RowBitmap::read(data.get(*ends.first()?..*ends.last()?)?).ok())
+            .collect();
+        let sets: Vec<_> = sets.iter().collect();
+        assert_eq!(intersection(sets.split_at(1).0), Ok(vec![3, 1 << 40]));
+        assert_eq!(intersection(&sets), Ok(vec![]));
     }
 
     #[test]
@@ -241,8 +259,8 @@ mod tests {
 
     #[test]
     fn damage() {
-        assert!(intersection(&[], &[0]).is_err());
-        assert!(intersection(&[1, 0, 0], &[0, 3]).is_err());
+        assert!(intersection(&[]).is_err());
+        assert!(RowBitmap::read(&[1, 0, 0]).is_err());
         assert!(unpack(&[0; 9], &[0, 9]).is_err());
         assert!(unpack(&[0; 8], &[0, 9]).is_err());
         assert!(pack(&[1], &[0, 2]).is_err());

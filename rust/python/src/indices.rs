@@ -69,16 +69,36 @@ pub fn bloom_matches<'py>(
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
-/// The rows that all of some serialized sets contain.
+/// A set of rows in memory.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct RowBitmap(row_maps::RowBitmap);
+
+#[pymethods]
+impl RowBitmap {
+    /// Reads a serialized set.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(py: Python<'_>, data: Bytes<'_>) -> PyResult<Self> {
+        let data = slice(&data)?;
+        let made = py.detach(|| row_maps::RowBitmap::read(data));
+        Ok(Self(made.map_err(|error| corrupt(py, &error))?))
+    }
+
+    /// Bytes of its serialized form, which are about those in memory.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes
+    }
+}
+
+/// The rows that all of some sets contain, in ascending order.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
-pub fn intersect_rows<'py>(
-    py: Python<'py>,
-    data: Bytes<'py>,
-    bounds: PyReadonlyArray1<'py, i64>,
-) -> PyResult<Made<'py, u64>> {
-    let (data, bounds) = (slice(&data)?, sizes(&bounds)?);
-    let made = py.detach(|| row_maps::intersection(data, &bounds));
+pub fn intersect_rows(py: Python<'_>, sets: Vec<Py<RowBitmap>>) -> PyResult<Made<'_, u64>> {
+    let made = py.detach(|| {
+        let sets: Vec<_> = sets.iter().map(|set| &set.get().0).collect();
+        row_maps::intersection(&sets)
+    });
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
