@@ -14,7 +14,8 @@
 
 use std::ops::Range;
 
-use crate::error::{Corrupt, Result, ensure, part, size, u16_at, u32_at, u64_at};
+use crate::chunk_table::ChunkTable;
+use crate::error::{Corrupt, Result, ensure, size, u16_at, u32_at, u64_at};
 
 /// One chunk within the bytes of its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,19 +172,19 @@ pub struct Picked {
 }
 
 /// Selects the chunks that hold rows, which are sorted and disjoint.
-pub fn pick(table: &[Chunk], rows: &[Range<usize>]) -> Result<Picked> {
+pub fn pick(table: &ChunkTable, rows: &[Range<usize>]) -> Result<Picked> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Ok(Picked::default());
     };
-    let end = table.last().map_or(0, Chunk::end_row);
+    let end = table.end_row();
     ensure(last.end <= end, "rows of the page", last.end, end)?;
     let begin = table.partition_point(|chunk| chunk.end_row() <= first.start);
     let after = table.partition_point(|chunk| chunk.begin_row() < last.end);
-    let span = part(table, begin, after.saturating_sub(begin), "chunks")?;
-    let is_dense = DENSE * rows.len() >= span.len();
-    let mut wanted = Vec::with_capacity(span.len().min(2 * rows.len()));
+    let count = after.saturating_sub(begin);
+    let is_dense = DENSE * rows.len() >= count;
+    let mut wanted = Vec::with_capacity(count.min(2 * rows.len()));
     let mut cursor = 0;
-    for (number, chunk) in span.iter().enumerate() {
+    for (number, chunk) in table.range(begin..after).enumerate() {
         while rows
             .get(cursor)
             .is_some_and(|range| range.end <= chunk.begin_row())
@@ -194,7 +195,7 @@ pub fn pick(table: &[Chunk], rows: &[Range<usize>]) -> Result<Picked> {
             .get(cursor)
             .is_some_and(|range| range.start < chunk.end_row());
         if is_dense || holds {
-            wanted.push((number, *chunk));
+            wanted.push((number, chunk));
         }
     }
     Ok(in_ranges(&wanted))
@@ -236,8 +237,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn table(count: usize, size: usize) -> Vec<Chunk> {
-        (0..count)
+    fn table(count: usize, size: usize) -> ChunkTable {
+        let chunks: Vec<_> = (0..count)
             .map(|number| Chunk {
                 start: number * size,
                 size,
@@ -246,7 +247,8 @@ mod tests {
                 num_rows: 10,
                 continues: false,
             })
-            .collect()
+            .collect();
+        ChunkTable::of(&chunks).unwrap()
     }
 
     fn ranges(count: usize, rows: &[Range<usize>]) -> Vec<(usize, usize)> {
@@ -290,6 +292,7 @@ mod tests {
             .map(|chunk| (chunk.first_row, chunk.num_rows, chunk.continues))
             .collect();
         assert_eq!(rows, [(0, 2, false), (2, 0, true), (2, 2, true)]);
+        let table = ChunkTable::of(&table).unwrap();
         for (wanted, expected) in [(0..1, (0, 8)), (1..2, (0, 24)), (2..3, (16, 8))] {
             let picked = pick(&table, std::slice::from_ref(&wanted)).unwrap();
             assert_eq!(picked.ranges, [expected]);

@@ -5,6 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pilum_kernels::chunk_table;
 use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
 use pilum_kernels::error::{Corrupt, out_of_range, part, size};
 use pilum_kernels::kept;
@@ -59,7 +60,7 @@ impl MiniBlock {
 
 /// The table of all chunks of a page.
 #[pyclass(frozen, module = "pilum._kernels")]
-pub struct ChunkTable(Vec<Chunk>);
+pub struct ChunkTable(chunk_table::ChunkTable);
 
 #[pymethods]
 impl ChunkTable {
@@ -83,20 +84,20 @@ impl ChunkTable {
             num_rows,
             body_bytes,
         };
-        let parsed = chunks::parse(&stored).map_err(|error| corrupt(py, &error))?;
-        Ok(Self(parsed))
+        let parsed = chunks::parse(&stored).and_then(|all| chunk_table::ChunkTable::of(&all));
+        Ok(Self(parsed.map_err(|error| corrupt(py, &error))?))
     }
 
     /// Bytes in memory.
     #[getter]
     fn size_bytes(&self) -> usize {
-        size_of_val(self.0.as_slice())
+        self.0.size_bytes()
     }
 
     /// Position, bytes, values, first row and rows of each chunk, and whether it begins in the
     /// middle of a row.
     fn chunks(&self) -> Vec<(usize, usize, usize, usize, usize, bool)> {
-        let line = |chunk: &Chunk| {
+        let line = |chunk: Chunk| {
             (
                 chunk.start,
                 chunk.size,
@@ -106,7 +107,7 @@ impl ChunkTable {
                 chunk.continues,
             )
         };
-        self.0.iter().map(line).collect()
+        self.0.range(0..self.0.len()).map(line).collect()
     }
 }
 
