@@ -16,6 +16,7 @@ from typing import Any, Self
 from google.protobuf.message import DecodeError
 
 from pilum.arguments import require_count, require_known
+from pilum.cache import SHARED_DESCRIPTIONS
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFormatError
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA, is_lindera
@@ -70,13 +71,17 @@ class MinHashParameters:
 
     @classmethod
     def from_details(cls, data: bytes) -> Self:
-        """Read the details of a manifest.
+        """Read the details of a manifest, which the files of the segment repeat.
 
         Raises:
             CorruptFileError: If they are damaged.
             UnsupportedFormatError: If signatures were made in a way that is not known.
             UnsupportedFeatureError: If they need something that is not supported.
         """
+        return SHARED_DESCRIPTIONS.parsed(cls._parsed, data)
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> Self:
         try:
             details = index_pb2.MinHashLshIndexDetails.FromString(data)
         except DecodeError as error:
