@@ -7,7 +7,6 @@ Source: docs/format/filters.md.
 from __future__ import annotations
 
 import pickle
-import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -115,7 +114,7 @@ _TYPED_BY_ARGUMENTS = frozenset(
 _RESULT_TYPES = Cache(4096)
 """The types of such calls by the name and the types of arguments."""
 
-_MOMENT = re.compile("now|current_|today", re.IGNORECASE)
+_MOMENTS = ("now", "current_", "today")
 """What SQL contains if it names the present moment, which is bound again each time."""
 
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp"})
@@ -167,7 +166,10 @@ def _key(filter: str | pc.Expression) -> str | bytes | None:
             return pickle.dumps(filter)
         except pa.ArrowNotImplementedError:  # it names columns by position
             return None
-    return filter if isinstance(filter, str) and not _MOMENT.search(filter) else None
+    if not isinstance(filter, str):
+        return None
+    text = filter.lower()  # a regular expression takes a hundred times as long
+    return None if any(moment in text for moment in _MOMENTS) else filter
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:

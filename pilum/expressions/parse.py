@@ -117,8 +117,9 @@ def parse(text: str, what: str = "filter") -> Expression:
     """
     dialect = LanceFilter()
     try:
-        _check_parentheses(dialect.tokenize(text), text)
-        (tree,) = dialect.parse_into(exp.Condition, text)
+        words = dialect.tokenize(text)
+        _check_parentheses(words, text)
+        (tree,) = dialect.parser().parse_into(exp.Condition, words, text)
     except FilterError:
         raise
     except (SqlglotError, ValueError) as error:

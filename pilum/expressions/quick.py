@@ -2,6 +2,7 @@
 
     id = 5        name >= 'a' AND `group` < 'b'        id IN (1, 2, 3)
     name LIKE 'a%'        contains(name, 'ab')        array_has_any(labels, ['a', 'b'])
+    st_within(place, st_geomfromtext('POLYGON((…))'))
 
 Everything else is left to `pilum.expressions.parse`, which gives the same nodes for these filters.
 """
@@ -34,10 +35,14 @@ _CALL = re.compile(
     rf"array_has_all)\s*\(\s*{_NAME}\s*,\s*(?:({_INTEGER}|{_TEXT})|\[\s*({_ITEMS})\s*\])\s*\){_END}",
     _FLAGS,
 )
+_RELATION = re.compile(
+    rf"\s*(st_[a-z]+)\s*\(\s*{_NAME}\s*,\s*(st_geomfromtext)\s*\(\s*({_TEXT})\s*\)\s*\){_END}",
+    _FLAGS,
+)
 _IN = re.compile(rf"\s*{_NAME}\s+in\s*\(\s*({_ITEMS})\s*\)\s*$", _FLAGS)
 _EQUALITY = re.compile(rf"\s*({_WORD})\s*=\s*({_INTEGER})\s*", _FLAGS)
 _OPERATORS = frozenset({"=", "<>", "!=", "<=", ">=", "<", ">"})
-_ITEM = re.compile(rf"{_INTEGER}|{_TEXT}")
+_ITEM = re.compile(_TEXT)
 
 
 def integer_sought(text: str) -> tuple[str, int] | None:
@@ -57,6 +62,8 @@ def quick_parse(text: str) -> Expression | None:
             term = _compared(found[1], found[2], _literal(found[3]))
         elif found := _CALL.match(text, start):
             term = _called(found)
+        elif found := _RELATION.match(text, start):
+            term = _related(found)
         else:
             return None
         if term is None:
@@ -80,11 +87,18 @@ def _called(found: re.Match[str]) -> Expression:
     return Call(name.lower(), (_column(column), value))
 
 
+def _related(found: re.Match[str]) -> Expression:
+    name, column, make, text = found.group(1, 2, 3, 4)
+    return Call(name.lower(), (_column(column), Call(make.lower(), (_literal(text),))))
+
+
 def _column(name: str) -> Column:
     return Column((name[1:-1],), quoted=True) if name.startswith("`") else Column((name,))
 
 
 def _literals(text: str) -> tuple[Literal, ...]:
+    if "'" not in text:
+        return tuple(map(Literal, map(int, text.split(","))))
     return tuple(map(_literal, _ITEM.findall(text)))
 
 

@@ -38,7 +38,14 @@ _CALLED = st.builds(
     _NAMES,
     _LITERALS | st.lists(_LITERALS, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
 )
-_FILTERS = st.lists(_COMPARED | _IN | _CALLED, min_size=1, max_size=3).flatmap(
+_RELATED = st.builds(
+    "{}({}, {}({}))".format,
+    st.sampled_from(["st_within", "ST_Intersects", "st_distance", "st_x"]),
+    _NAMES,
+    st.sampled_from(["st_geomfromtext", "ST_GeomFromText", "st_geomfromwkb"]),
+    _LITERALS,
+)
+_FILTERS = st.lists(_COMPARED | _IN | _CALLED | _RELATED, min_size=1, max_size=3).flatmap(
     lambda terms: st.sampled_from([" and ", " AND ", "  and\n", " or "]).map(
         lambda word: word.join(terms)
     )
@@ -67,6 +74,7 @@ def test_the_nodes_are_those_of_sqlglot(text: str) -> None:
         "array_has_all(l, [1, 2])",
         "`group` >= 7 AND `Group by`<8 and contains(`in`, 'a')",
         "`in` in (1)",
+        "ST_Within( g , st_geomfromtext('POINT(1 2)')) AND a = 1",
     ],
 )
 def test_simple_filters_are_parsed_quickly(text: str) -> None:
@@ -87,6 +95,8 @@ def test_simple_filters_are_parsed_quickly(text: str) -> None:
         "contains(s, 'a') = true",
         "array_has_any(l, [])",
         "array_has_any(l, [1, 'a'])",
+        "st_distance(g, st_geomfromtext('POINT(1 2)')) < 5",
+        "st_within(st_geomfromtext('POINT(1 2)'), g)",
     ],
 )
 def test_others_are_left_to_sqlglot(text: str) -> None:
