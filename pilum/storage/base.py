@@ -331,6 +331,8 @@ def read_together(requests: Sequence[tuple[Source, Ranges]]) -> list[Fetched]:
     by_source: dict[int, list[int]] = {}
     for place, (source, _) in enumerate(requests):
         by_source.setdefault(id(source), []).append(place)
+    if len(by_source) == len(requests):
+        return [source.read(ranges) for source, ranges in requests]
     found: list[Any] = [None] * len(requests)
     for places in by_source.values():
         wanted = [requests[place][1] for place in places]

@@ -53,23 +53,19 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
     if not wanted.fields or len(wanted.fields) != len(wanted.columns):  # some are in no file
         return None
     listed: list[int] = addresses.tolist()
-    order = sorted(range(len(listed)), key=listed.__getitem__)
-    distinct: list[int] = []
-    back = np.empty(len(listed), np.int64)
-    for place in order:
-        if not distinct or listed[place] != distinct[-1]:
-            distinct.append(listed[place])
-        back[place] = len(distinct) - 1
+    distinct = sorted(set(listed))
     fragments = list(_fragments(snapshot, distinct, wanted))
-    if sum(len(rows) for _, rows in fragments) < len(distinct):
+    if sum([len(rows) for _, rows in fragments]) < len(distinct):
         return None  # some rows do not exist
     if not all(_are_readable(fields) for fields, _ in fragments):
         return None
     arrays = _read(fragments, wanted)
     if arrays is None:
         return None
-    if len(distinct) < len(listed) or order != list(range(len(listed))):
-        arrays = [_in_order(array, back) for array in arrays]
+    if distinct != listed:
+        place_of = dict(zip(distinct, range(len(distinct)), strict=True))
+        order = np.array([place_of[address] for address in listed], np.int64)
+        arrays = [_in_order(array, order) for array in arrays]
     return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
