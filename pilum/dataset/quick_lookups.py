@@ -43,8 +43,8 @@ def quick_table(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
 def quick_count(snapshot: Snapshot, filter: object) -> int | None:
     """Return the number of rows with one integer; None if it takes a scan."""
     sought = integer_sought(filter) if isinstance(filter, str) else None
-    parts = None if sought is None else _parts(snapshot, *sought)
-    return None if parts is None else sum([len(rows) for _, rows in parts])
+    direct = None if sought is None else direct_index(snapshot, (sought[0],))
+    return None if sought is None or direct is None else direct.count_with(sought[1])
 
 
 def _parts(snapshot: Snapshot, column: str, value: int) -> list[Part] | None:

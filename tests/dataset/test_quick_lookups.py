@@ -66,8 +66,8 @@ def test_few_calls_find_a_value(dataset: pilum.LanceDataset) -> None:
 
     for value in (3, 4, 5):
         found(f"key = {value}")()
-    assert 0 < num_calls(found("key = 6")) <= 150
-    assert 0 < num_calls(lambda: dataset.count_rows("key = 6")) <= 55
+    assert 0 < num_calls(found("key = 6")) <= 138
+    assert 0 < num_calls(lambda: dataset.count_rows("key = 6")) <= 42
     assert num_calls(found("KEY = 6")) > 150
 
 

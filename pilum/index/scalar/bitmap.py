@@ -61,7 +61,7 @@ class BitmapIndex(Index):
     def rows_with(self, value: int) -> Addresses | None:
         """Return the rows with one integer, if they are at most a batch; see `Index.rows_with`."""
         places = self.sets.place_of_integer(value)
-        if places is None or self.sets.estimate(places) > BATCH_ROWS:
+        if places is None:
             return None
         rows = self.sets.union(places)
         return rows.listed if rows.num_listed <= BATCH_ROWS else None

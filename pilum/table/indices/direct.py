@@ -9,12 +9,14 @@ remembers the segment of a column when the first plan has used it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
+from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.queries import IsIn
 from pilum.table.indices.conditions import AllOf, Ask, Condition
@@ -23,9 +25,11 @@ from pilum.table.indices.segments import UNREADABLE, OpenSegment, located
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take import Part, parts_at
+from pilum.table.read.take import Part, count_at, parts_at
 
 __all__ = ["DirectIndex", "direct_index", "direct_selection", "remember_direct"]
+
+T = TypeVar("T")
 
 _MOST_ESTIMATED, _MOST_TESTED = 64, 16
 """Rows of a part of an AND: by the estimate, which is too high for distinct values, and found."""
@@ -62,6 +66,18 @@ class DirectIndex:
         Raises:
             CorruptFileError: If the entries of indices in the manifest are damaged.
         """
+        return self._answer(value, parts_at)
+
+    def count_with(self, value: int) -> int | None:
+        """Return the number of rows of the table with one integer; None if it needs a plan.
+
+        Raises:
+            CorruptFileError: If the entries of indices in the manifest are damaged.
+        """
+        return self._answer(value, count_at)
+
+    def _answer(self, value: int, of: Callable[[Snapshot, Addresses], T]) -> T | None:
+        """Return what a function returns for the addresses of rows with an integer."""
         if not self.finds_all or not self.most_rows:
             return None
         segment = self.segment
@@ -73,7 +89,7 @@ class DirectIndex:
             segment.count_grown(index)
             if len(rows) > 1:
                 rows = RowSet.of(rows).listed
-            return parts_at(segment.snapshot, located(rows, self.covered))
+            return of(segment.snapshot, located(rows, self.covered))
         except (InvalidInputError, *UNREADABLE):  # the plan leaves it out, and warns of it
             return None
 

@@ -239,9 +239,9 @@ class StoredFragments(Fragments):
         """Return the fragment at a place in scan order, without building the others."""
         if isinstance(place, slice) or self._all is not None:
             return self.all()[place]
-        place = range(len(self))[place]
         found = self._built.get(place)
         if found is None:
+            place = range(len(self))[place]
             with _located(self._where):
                 found = self._checked(self.survey.parsed(place, place + 1)[0])
             found = self._built.setdefault(place, found)

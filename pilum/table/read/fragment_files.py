@@ -324,9 +324,10 @@ class FragmentReader:
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
     paths = tuple(
-        # A base id may refer to another place in another version.
-        file.path if file.base_id is None else _absolute(data_file_place(store, file))
-        for file in fragment.all_files
+        [  # a base id may refer to another place in another version
+            file.path if file.base_id is None else _absolute(data_file_place(store, file))
+            for file in fragment.all_files
+        ]
     )
     if deleted := fragment.deletion_file:
         paths = (*paths, deleted.path(fragment.id))

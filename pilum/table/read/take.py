@@ -35,6 +35,7 @@ __all__ = [
     "addresses_of",
     "addresses_of_ids",
     "are_present",
+    "count_at",
     "parts_at",
     "physical_rows",
     "read_parts",
@@ -161,6 +162,17 @@ def parts_at(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[Part]:
     return _by_fragment(snapshot, present, _finder(snapshot))
 
 
+def count_at(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> int:
+    """Return how many rows at ascending, distinct addresses are not deleted.
+
+    InvalidInputError is raised if a fragment or row does not exist.
+    """
+    present = addresses
+    if snapshot.manifest.fragments.have_deletions:
+        present = addresses[are_present(snapshot, addresses)]
+    return sum([len(rows) for _, rows in _located_rows(snapshot, present, _finder(snapshot))])
+
+
 def addresses_of_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
@@ -255,25 +267,31 @@ def _projection(
 
 def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[Part]:
     """Return the requested rows of each fragment, both in ascending order."""
+    located = _located_rows(snapshot, addresses, find)
+    return [(snapshot.reader(fragment), rows) for fragment, rows in located]
+
+
+def _located_rows(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find
+) -> list[tuple[Fragment, NDArray[np.int64]]]:
+    """Return the fragments of ascending addresses, and the rows in each."""
     if not len(addresses):
         return []
     ids, rows = fragment_ids_of(addresses), rows_of(addresses)
-    if ids[0] == ids[-1]:  # the common case of few rows
-        return [_part(snapshot, int(ids[0]), rows, find)]
-    cuts = (ids[1:] != ids[:-1]).nonzero()[0] + 1
-    ends = [0, *cuts.tolist(), len(ids)]
-    return [
-        _part(snapshot, int(ids[start]), rows[start:end], find) for start, end in pairwise(ends)
-    ]
-
-
-def _part(snapshot: Snapshot, number: int, rows: NDArray[np.int64], find: _Find) -> Part:
-    fragment = find(number)
-    if fragment is None or rows[-1] >= fragment.physical_rows:
-        raise InvalidInputError(
-            f"no row {int(rows[-1])} in fragment {number} of version {snapshot.manifest.version}"
-        )
-    return snapshot.reader(fragment), rows
+    ends = [0, len(ids)]
+    if ids[0] != ids[-1]:  # the common case of few rows is one fragment
+        ends[1:1] = ((ids[1:] != ids[:-1]).nonzero()[0] + 1).tolist()
+    found = []
+    for start, end in pairwise(ends):
+        number, own = int(ids[start]), rows[start:end]
+        fragment = find(number)
+        if fragment is None or own[-1] >= fragment.physical_rows:
+            raise InvalidInputError(
+                f"no row {int(own[-1])} in fragment {number} of version "
+                f"{snapshot.manifest.version}"
+            )
+        found.append((fragment, own))
+    return found
 
 
 def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa.Table:
