@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
+from pilum.encodings.structural.plain_pages import plain_form, read_plain
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from pilum.expressions.prune import Zones
 
 __all__ = ["Leaf", "LeafFieldReader"]
+
+_Groups: TypeAlias = "Sequence[Sequence[PageRead]]"
+_Reader: TypeAlias = "Callable[[_Groups], list[Decoded]]"
 
 _FIRST_ROW = RowRanges.one(0, 1)
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -189,10 +193,16 @@ def _joint_key(place: int, segment: LeafSegment, pages: Sequence[PageRead]) -> H
     if not pages or own.has_members:
         return place
     if len(pages) == 1:
-        form = joint_key(pages[0])
+        form = _form(pages[0])
         return place if form is None else (id(own.field), own.joint_id, form)
-    forms = [joint_key(page) for page in pages]
+    forms = [_form(page) for page in pages]
     return place if None in forms else (id(own.field), own.joint_id, *forms)
+
+
+def _form(page: PageRead) -> Hashable | None:
+    """Return a value that pages share which one call can decode into one array; None for others."""
+    form = joint_key(page)
+    return plain_form(page) if form is None else form
 
 
 def _joint_groups(
@@ -235,30 +245,40 @@ def _read_groups(
     return arrays
 
 
-def _decode_all(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
+def _decode_all(groups: _Groups) -> Sequence[Decoded]:
     """Read groups of pages, each into one array; groups of several pages are in memory."""
-    return _decode_where(groups, lambda page: page.memory is not None and is_picked(page))
+    return _decode_by(groups, lambda page: None if page.memory is None else _joint_reader(page))
 
 
-def _decode_picked(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
+def _decode_picked(groups: _Groups) -> Sequence[Decoded]:
     """Read groups of pages of local files, each into one array."""
-    return _decode_where(groups, is_picked)
+    return _decode_by(groups, _joint_reader)
 
 
-def _decode_where(
-    groups: Sequence[Sequence[PageRead]], is_joint: Callable[[PageRead], bool]
-) -> Sequence[Decoded]:
-    """Read groups of pages; those that are not read together are single pages."""
-    joint = [is_joint(pages[0]) for pages in groups]
-    if all(joint):
-        return read_picked(groups)
-    if not any(joint):
-        return read_by_file([(pages[0].source, pages[0]) for pages in groups], read_pages)
-    others = [pages[0] for pages, one in zip(groups, joint, strict=True) if not one]
-    read = iter(read_by_file([(page.source, page) for page in others], read_pages))
-    together = [pages for pages, one in zip(groups, joint, strict=True) if one]
-    decoded = iter(read_picked(together))
-    return [next(decoded if one else read) for one in joint]
+def _joint_reader(page: PageRead) -> _Reader | None:
+    """Return what reads groups of pages like this one; None if it is read by itself."""
+    if is_picked(page):
+        return read_picked
+    return None if plain_form(page) is None else read_plain
+
+
+def _decode_by(groups: _Groups, reader_of: Callable[[PageRead], _Reader | None]) -> list[Decoded]:
+    """Read groups of pages; those without a reader of groups are single pages."""
+    readers = [reader_of(pages[0]) for pages in groups]
+    kinds = set(readers)
+    if len(kinds) == 1:
+        return (kinds.pop() or _read_alone)(groups)
+    decoded: dict[int, Decoded] = {}
+    for reader in kinds:
+        places = [place for place, one in enumerate(readers) if one is reader]
+        found = (reader or _read_alone)([groups[place] for place in places])
+        decoded.update(zip(places, found, strict=True))
+    return [decoded[place] for place in range(len(groups))]
+
+
+def _read_alone(groups: _Groups) -> list[Decoded]:
+    """Read groups of one page each."""
+    return read_by_file([(pages[0].source, pages[0]) for pages in groups], read_pages)
 
 
 class LeafFieldReader(PagedFieldReader):

@@ -116,12 +116,12 @@ class FullZipLayout(Layout):
             offsets, sizes = yield from _look_up(page.stored, rows, size)
         else:
             demand(int(rows.bounds[-1, 1]) * self.stride <= size, f"full-zip: {size} bytes of rows")
-            if self._is_plain() and self._are_dense(rows):
+            if self._is_plain() and self.are_dense(rows):
                 return (yield from self._pick(rows, start))
             offsets, sizes = rows.starts * self.stride, (rows.stops - rows.starts) * self.stride
         fetched = yield Ranges(offsets + start, sizes, len(sizes) == 1 and self._is_plain())
         if len(fetched) == 1 and self._is_plain():
-            return self._as_they_are(fetched[0], rows.num_rows)
+            return self.as_they_are(fetched[0], rows.num_rows)
         places = np.column_stack((fetched.starts, fetched.sizes))
         buffers, num_values, layers = self.page.decode(fetched.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
@@ -131,7 +131,7 @@ class FullZipLayout(Layout):
         """See `Layout.plain_bytes`."""
         return self.stride if not self.has_index and self._is_plain() else None
 
-    def _are_dense(self, rows: RowRanges) -> bool:
+    def are_dense(self, rows: RowRanges) -> bool:
         """Return whether everything between the rows costs no more than each of them alone."""
         num_ranges = len(rows.bounds)
         span = int(rows.bounds[-1, 1] - rows.bounds[0, 0])
@@ -144,7 +144,7 @@ class FullZipLayout(Layout):
         fetched = yield Ranges(np.array([offsets]), np.array([sizes]), is_result=True)
         stored = fetched[0].view(np.uint64 if self.stride == 8 else f"V{self.stride}")
         picked = stored[rows.rows(-first)].view(np.uint8)
-        return self._as_they_are(picked, rows.num_rows)
+        return self.as_they_are(picked, rows.num_rows)
 
     def mask(self, page: PageRead, condition: kernels.Condition) -> Plan[NDArray[np.uint8] | None]:
         """Test values of fixed width without levels where they are stored, or mapped; and texts.
@@ -169,7 +169,7 @@ class FullZipLayout(Layout):
         )
         return no_masks and self.bits_rep + self.bits_def == 0
 
-    def _as_they_are(self, data: NDArray[np.uint8], num_rows: int) -> Decoded:
+    def as_they_are(self, data: NDArray[np.uint8], num_rows: int) -> Decoded:
         """Return values without levels, which need no copy."""
         bytes_wanted = num_rows * self.stride
         demand(

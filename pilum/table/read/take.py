@@ -47,10 +47,10 @@ __all__ = [
 _SMALL_BYTES = 64 * 1024
 _TOGETHER = 256
 """Maximum number of adjacent small fragments that are read together."""
-_FEW_VALUES = 256
-"""Maximum number of rows x columns that are copied into one buffer to decode them together."""
+_FEW_VALUES = 16_384
+"""Maximum number of rows x columns that are decoded together, each column into one array."""
 _FEW_EACH = 32
-"""The same per fragment, if there are many: a call for each costs more than the copy."""
+"""The same per fragment, if there are many: a call for each costs more than it saves."""
 _MANY_VALUES = 32_768
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
@@ -287,8 +287,7 @@ def _located_rows(
         fragment = find(number)
         if fragment is None or own[-1] >= fragment.physical_rows:
             raise InvalidInputError(
-                f"no row {int(own[-1])} in fragment {number} of version "
-                f"{snapshot.manifest.version}"
+                f"no row {int(own[-1])} in fragment {number} of version {snapshot.manifest.version}"
             )
         found.append((fragment, own))
     return found
