@@ -75,7 +75,9 @@ class RowRanges:
         bounds[0, 0], bounds[1:, 0] = rows[0], rows[1:][cuts]
         bounds[-1, 1], bounds[:-1, 1] = rows[-1], rows[cuts]
         bounds[:, 1] += 1
-        return cls(bounds)
+        made = cls(bounds)
+        made._num_rows = len(rows)
+        return made
 
     @classmethod
     def of_few(cls, rows: list[int]) -> RowRanges:

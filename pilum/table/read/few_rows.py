@@ -31,12 +31,18 @@ from pilum.table.read.columns import MetaColumns, ReadColumns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["FEW_ROWS", "few_rows", "few_rows_of", "reordered"]
+__all__ = ["FEW_ADDRESSES", "FEW_ROWS", "few_rows", "few_rows_of", "reordered"]
 
-FEW_ROWS = 128
-"""Maximum number of rows that are read this way."""
+FEW_ROWS = 1024
+"""Maximum number of rows of fragments that are read this way; of more, decoding costs most."""
+
+FEW_ADDRESSES = 128
+"""Maximum number of addresses in any order that are sorted without NumPy."""
 
 _ROW = (1 << 32) - 1
+
+_Rows: TypeAlias = NDArray[np.int64]
+"""Rows of a fragment, ascending and distinct."""
 
 _Ranges: TypeAlias = dict[tuple[int, int, int], RowRanges]
 """Ranges of rows within a page, by its first row and the rows of a fragment, from and to, in it."""
@@ -47,7 +53,7 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
 
     Args:
         snapshot: The version, whose fragments have different ids.
-        addresses: Addresses of rows, at most `FEW_ROWS`, which may repeat.
+        addresses: Addresses of rows, at most `FEW_ADDRESSES`, which may repeat.
         wanted: The columns.
     """
     if not wanted.fields or len(wanted.fields) != len(wanted.columns):  # some are in no file
@@ -84,12 +90,12 @@ def few_rows_of(
     """
     if not wanted.fields or not parts:
         return None
-    fragments: list[tuple[list[FieldReader], list[int]]] = []
+    fragments: list[tuple[list[FieldReader], _Rows]] = []
     for reader, rows in parts:
         fields = reader.fields(wanted.fields)
         if not _are_readable(fields):
             return None
-        fragments.append((fields, rows.tolist()))
+        fragments.append((fields, rows))
     arrays = _read(fragments, wanted)
     if arrays is None:
         return None
@@ -113,7 +119,7 @@ def _are_readable(fields: Sequence[FieldReader]) -> bool:
 
 
 def _read(
-    fragments: Sequence[tuple[list[FieldReader], list[int]]], wanted: ReadColumns
+    fragments: Sequence[tuple[list[FieldReader], _Rows]], wanted: ReadColumns
 ) -> list[pa.Array] | None:
     """Read rows of the fields of fragments; None if they have to be read another way."""
     pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
@@ -135,7 +141,7 @@ def _read(
 
 def _add(
     field: LeafFieldReader,
-    rows: list[int],
+    rows: _Rows,
     made: _Ranges,
     pages: list[tuple[KnownPage, NDArray[np.int64]]],
     runs: list[_Run | _PlainRun],
@@ -153,9 +159,7 @@ def _add(
         plain = field.plain if is_number else None
         if plain is None:
             return False
-        offsets = (
-            plain.offset(rows[0]) if len(rows) == 1 else plain.offsets(np.array(rows, np.int64))
-        )
+        offsets = plain.offset(int(rows[0])) if len(rows) == 1 else plain.offsets(rows)
         if offsets is None:
             return False
         runs.append(_PlainRun(plain, offsets))
@@ -255,7 +259,7 @@ def _picked(numbers: pa.Array, order: NDArray[np.int64]) -> pa.Array:
 
 def _fragments(
     snapshot: Snapshot, addresses: Sequence[int], wanted: ReadColumns
-) -> Iterator[tuple[list[FieldReader], list[int]]]:
+) -> Iterator[tuple[list[FieldReader], _Rows]]:
     """Yield the fields of each fragment with its rows; nothing more if a row does not exist."""
     first, count = 0, len(addresses)
     while first < count:
@@ -265,28 +269,28 @@ def _fragments(
         fragment = snapshot.manifest.fragments.find(number)
         if fragment is None or rows[-1] >= fragment.physical_rows:
             return
-        yield snapshot.reader(fragment).fields(wanted.fields), rows
+        yield snapshot.reader(fragment).fields(wanted.fields), np.array(rows, np.int64)
         first = last
 
 
 def _pages(
-    field: LeafFieldReader, rows: list[int], made: _Ranges
+    field: LeafFieldReader, rows: _Rows, made: _Ranges
 ) -> list[tuple[KnownPage, RowRanges]] | None:
     """Return the pages of a field with rows of its fragment; None if they are not known."""
     found = []
     cuts: list[int] = field.page_cuts
-    first, count = 0, len(rows)
+    first, count, end = 0, len(rows), int(rows[-1])
     while first < count:
-        number = bisect_right(cuts, rows[first]) - 1
+        number = bisect_right(cuts, int(rows[first])) - 1
         page = field.known_page(number)
         if page is None:
             return None
-        last = count if cuts[number + 1] > rows[-1] else bisect_left(rows, cuts[number + 1], first)
-        start = cuts[number]
+        start, stop = cuts[number : number + 2]
+        last = count if stop > end else int(rows.searchsorted(stop))
         ranges = made.get((start, first, last))
         if ranges is None:
-            own = rows[first:last] if start == 0 else [row - start for row in rows[first:last]]
-            ranges = made[start, first, last] = RowRanges.of_few(own)
+            own = rows[first:last] - start if start else rows[first:last]
+            ranges = made[start, first, last] = RowRanges.of_rows(own)
         found.append((page, ranges))
         first = last
     return found

@@ -25,7 +25,13 @@ from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import MetaColumns, ReadColumns
-from pilum.table.read.few_rows import FEW_ROWS, few_rows, few_rows_of, reordered
+from pilum.table.read.few_rows import (
+    FEW_ADDRESSES,
+    FEW_ROWS,
+    few_rows,
+    few_rows_of,
+    reordered,
+)
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
@@ -133,7 +139,7 @@ def take_addresses(
     if snapshot.manifest.fragments.have_deletions:
         places = places[are_present(snapshot, places)]
     find = _finder(snapshot)
-    if len(places) <= FEW_ROWS and not snapshot.store.is_remote:
+    if len(places) <= FEW_ADDRESSES and not snapshot.store.is_remote:
         found = few_rows(snapshot, places, _columns(snapshot, columns))
         if found is not None:
             return found

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import pilum
 from pilum.errors import CorruptFileError
 from pilum.format.rows import addresses_of_rows
-from pilum.table.read.few_rows import FEW_ROWS, few_rows
-from pilum.table.read.take import _columns, take_addresses
+from pilum.table.read.columns import MetaColumns
+from pilum.table.read.few_rows import FEW_ADDRESSES, FEW_ROWS, few_rows, few_rows_of
+from pilum.table.read.take import _columns, parts_at, take_addresses
 
 SIZE = 60_000
 COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
@@ -67,7 +68,7 @@ def dataset(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> pilum.
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=FEW_ROWS),
+    st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=FEW_ADDRESSES),
     st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
 )
 def test_rows_are_those_of_the_table(
@@ -82,6 +83,23 @@ def test_rows_are_those_of_the_table(
         found = few_rows(dataset.snapshot, addresses, _columns(dataset.snapshot, own))
         assert found is not None
         assert found.equals(expected.select(own))
+
+
+@pytest.mark.seeds(20)
+def test_hundreds_of_rows_are_those_of_the_table(
+    dataset: pilum.LanceDataset, table: pa.Table, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, FEW_ROWS + 1))
+    places = np.sort(random.choice(SIZE, count, replace=False))
+    names = [name for name in COLUMNS if name != "list"]
+    parts = parts_at(
+        dataset.snapshot, addresses_of_rows(places // (SIZE // 3), places % (SIZE // 3))
+    )
+    columns = _columns(dataset.snapshot, names)
+    found = few_rows_of(parts, columns, MetaColumns(dataset.snapshot))
+    assert found is not None
+    assert found.equals(table.select(names).take(pa.array(places)))
 
 
 def test_other_columns_are_read_another_way(dataset: pilum.LanceDataset) -> None:
