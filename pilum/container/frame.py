@@ -29,6 +29,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -142,7 +143,11 @@ class Footer:
 
 def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
     """Return the version of a file from its last 8 bytes; the footers of all versions end alike."""
-    end = bytes(tail[-8:])
+    return _version(bytes(tail[-8:]))
+
+
+@lru_cache(maxsize=16)
+def _version(end: bytes) -> FileVersion:
     if len(end) != 8:
         raise CorruptFileError(f"file size, bytes: expected at least 8, found {len(end)}")
     if end[-4:] != MAGIC:

@@ -95,6 +95,11 @@ _FAMILIES: dict[FileVersion, Callable[[], _Family]] = {
 }
 
 
+@cache
+def _family(version: FileVersion) -> _Family:
+    return _FAMILIES[version]()
+
+
 def open_file(source: Source, caches: FileCaches | None = None) -> DataFileReader:
     """Open a file of any version with one request, or two if its metadata are large.
 
@@ -112,7 +117,7 @@ def open_file(source: Source, caches: FileCaches | None = None) -> DataFileReade
         raise error.at(source.path) from None
     except UnsupportedFormatError as error:
         raise type(error)(f"{error}\n  {source.path}") from None
-    return _FAMILIES[version]().open(source, tail, caches)
+    return _family(version).open(source, tail, caches)
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:
@@ -124,8 +129,8 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
     if not parts:
         return LeafFieldReader.of(field, parts, num_rows)
     if len(parts) == 1:
-        return _FAMILIES[parts[0].reader.version]().field(field, parts, num_rows)
-    found = [_FAMILIES[part.reader.version]() for part in parts]
+        return _family(parts[0].reader.version).field(field, parts, num_rows)
+    found = [_family(part.reader.version) for part in parts]
     families = {id(family): family for family in found}
     if len(families) > 1:
         versions = ", ".join(f"{part.reader.source.path}: {part.reader.version}" for part in parts)
@@ -151,7 +156,7 @@ def new_file(
     """
     sidecars = sidecars if version.has_blobs_v2 else None
     require_storable(schema, version, has_sidecars=sidecars is not None)
-    return _FAMILIES[version]().new(sink, schema, version, options, sidecars)
+    return _family(version).new(sink, schema, version, options, sidecars)
 
 
 def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool) -> None:
@@ -168,4 +173,4 @@ def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool
     if schema.is_plain:
         return  # every version stores these types; tables may have thousands of such columns
     require_storable_paths(schema, version)
-    _FAMILIES[version]().require_storable(schema, version, has_sidecars)
+    _family(version).require_storable(schema, version, has_sidecars)
