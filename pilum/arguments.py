@@ -101,6 +101,8 @@ def _text(annotation: Any) -> Any:
 
 def require_count(what: str, value: Any, least: int = 0) -> int:
     """Return an integer argument; raise InvalidInputError unless it is at least `least`."""
+    if type(value) is int and value >= least:
+        return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
     number = int(value)
