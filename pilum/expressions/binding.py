@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.blocks import number_dtype
 from pilum.cache import Cache
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.coerce import (
@@ -488,7 +487,8 @@ def _plain_items(node: InList, arrow: pa.DataType) -> pa.Array | None:
     kinds = set(map(type, values))
     if len(values) == len(node.items) and kinds == {int} and pt.is_integer(arrow):
         found = np.array(values)
-        limits = np.iinfo(number_dtype(arrow))
+        sign = "u" if pt.is_unsigned_integer(arrow) else "i"
+        limits = np.iinfo(f"{sign}{arrow.bit_width // 8}")
         if found.dtype == np.int64:
             is_held = (found >= limits.min) & (found <= limits.max)
             return integers_of(found[is_held].astype(limits.dtype), arrow)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +50,13 @@ def read_plain(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
     decoded = []
     for own in runs:
         layout = _layout(own[0][0])
-        parts: list[NDArray[np.uint8]] = []
+        parts: list[NDArray[Any]] = []
         for _ in own:
             found = next(fetched)
             places = np.column_stack((found.starts, found.sizes))
-            [data], _, _ = layout.page.decode(found.data, places)
-            parts.append(np.asarray(data, np.uint8))
-        data = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            [values], _, _ = layout.page.decode(found.data, places)
+            parts.append(values)
+        data: NDArray[Any] = np.concatenate(parts) if len(parts) > 1 else parts[0]
         num_rows = sum([page.rows.num_rows for run in own for page in run])
         decoded.append(layout.as_they_are(data, num_rows))
     return decoded
