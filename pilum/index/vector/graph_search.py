@@ -9,7 +9,6 @@ Codes and graphs that were read are kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,14 @@ from pilum.index.vector.graph import read_graph, vectors_of
 from pilum.index.vector.messages import GraphParameters
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.product import ProductQuantizer
-from pilum.index.vector.quantizer import Answer, Graphs, Probe, Quantizer, Search
+from pilum.index.vector.quantizer import (
+    Answer,
+    BegunGraphs,
+    Graphs,
+    Probe,
+    Quantizer,
+    Search,
+)
 from pilum.index.vector.segment_files import IndexHeader, PartitionReader
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.kernels import HnswGraph, HnswVectors, nearest_hnsw
@@ -62,7 +68,6 @@ class StoredGraphs(Graphs):
         )
         self._is_binary = quantizer.metric is Metric.HAMMING
         self._kept: dict[int, tuple[HnswGraph, HnswVectors]] = {}
-        self._begun: tuple[list[int], Future[pa.Table]] | None = None
         self._size_bytes = 0
 
     @property
@@ -80,7 +85,7 @@ class StoredGraphs(Graphs):
                 f"ef must be greater than or equal to k * refine_factor, {search.k}; it is {ef}"
             )
         parts = []
-        for (graph, vectors), one in zip(self._graphs(probes), probes, strict=True):
+        for (graph, vectors), one in zip(self._graphs(probes, search.begun), probes, strict=True):
             centroid = one.centroid if self._has_residuals else None
             parts.append((graph, vectors, one.rows, one.allowed, one.queries, centroid))
         queries = search.queries
@@ -96,11 +101,10 @@ class StoredGraphs(Graphs):
         for start in range(0, len(numbers), _AT_ONCE):
             self.load(self._partitions.probes(numbers[start : start + _AT_ONCE]))
 
-    def begin(self, numbers: Sequence[int]) -> None:
+    def begin(self, numbers: Sequence[int]) -> BegunGraphs | None:
         """See `Graphs.begin`."""
         missing = sorted(number for number in numbers if number not in self._kept)
-        if missing:
-            self._begun = missing, submit_ahead(partial(self._table, missing))
+        return (missing, submit_ahead(partial(self._table, missing))) if missing else None
 
     def load(self, probes: Sequence[Probe]) -> None:
         """See `Graphs.load`."""
@@ -125,12 +129,15 @@ class StoredGraphs(Graphs):
             own.integer("max_level", 1, _MOST),
         )
 
-    def _graphs(self, probes: Sequence[Probe]) -> list[tuple[HnswGraph, HnswVectors]]:
+    def _graphs(
+        self, probes: Sequence[Probe], begun: BegunGraphs | None = None
+    ) -> list[tuple[HnswGraph, HnswVectors]]:
         kept = self._kept
         try:
             return [kept[one.number] for one in probes]
         except KeyError:
-            read = self._read({one.number: one for one in probes if one.number not in kept})
+            missing = {one.number: one for one in probes if one.number not in kept}
+            read = self._read(missing, begun)
         return [read.get(one.number) or kept[one.number] for one in probes]
 
     def _table(self, numbers: list[int]) -> pa.Table:
@@ -140,9 +147,10 @@ class StoredGraphs(Graphs):
         ranges = RowRanges(np.ascontiguousarray(bounds))
         return self._header.file.read(["__vector_id", "__neighbors"], ranges)
 
-    def _read(self, probes: dict[int, Probe]) -> dict[int, tuple[HnswGraph, HnswVectors]]:
+    def _read(
+        self, probes: dict[int, Probe], begun: BegunGraphs | None
+    ) -> dict[int, tuple[HnswGraph, HnswVectors]]:
         numbers, file = sorted(probes), self._header.file
-        begun, self._begun = self._begun, None
         table = begun[1].result() if begun and begun[0] == numbers else self._table(numbers)
         ids, linked = (column.chunk(0) for column in table.columns)  # combining them would copy
         found, at, added = {}, 0, 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
@@ -26,6 +27,7 @@ from pilum.kernels import VectorSieve
 
 __all__ = [
     "Answer",
+    "BegunGraphs",
     "Candidates",
     "Columns",
     "Graphs",
@@ -44,6 +46,10 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Answer: TypeAlias = tuple[NDArray[np.int64], Addresses, NDArray[np.float32]]
 """The rows of several queries: where those of each end (one more than queries), the references,
 and their distances; those of a query are in ascending order of distance, then of reference."""
+
+
+BegunGraphs: TypeAlias = "tuple[list[int], Future[pa.Table]]"
+"""The numbers of partitions, ascending, and the rows of their graphs."""
 
 
 @dataclass(slots=True)
@@ -111,6 +117,7 @@ class Search:
         upper: The maximum distance, exclusive; None for no limit.
         ef: Candidates that the search in a graph keeps; None for the default.
         approx_mode: How rotated codes (RQ) are compared: "fast", "normal" or "accurate".
+        begun: Rows of graphs whose read has begun; None for none.
         num_threads: Number of threads that share the partitions, where it changes no result: one
             thread walks graphs and compares rotated codes.
     """
@@ -121,6 +128,7 @@ class Search:
     upper: float | None = None
     ef: int | None = None
     approx_mode: str = "normal"
+    begun: BegunGraphs | None = None
     num_threads: int = 1
 
 
@@ -204,10 +212,10 @@ class Graphs(PartitionSearch, Protocol):
     def prewarm(self) -> None:
         """Load everything into memory."""
 
-    def begin(self, numbers: Sequence[int]) -> None:
-        """Begin to read the graphs of partitions that are not empty, for the next search.
+    def begin(self, numbers: Sequence[int]) -> BegunGraphs | None:
+        """Begin to read the graphs of partitions that are not empty, for `Search.begun`.
 
-        It is for the time in which the codes of these partitions are read.
+        They are read while the codes of these partitions are. None if no graph is missing.
         """
 
     def load(self, probes: Sequence[Probe]) -> None:

@@ -217,7 +217,7 @@ class VectorIndex(Index):
         mask = None if allowed is None else self._mask_of(allowed)
         order = self._filled(_first(distances[0], count))
         if self.graphs is not None and mask is None:
-            self.graphs.begin(order)
+            search.begun = self.graphs.begin(order)
         probes = self._limited(self.partitions.probes(order), mask)
         search.num_threads = self._num_threads(probes, query.parallelism)
         answer = self._search(probes, search) if probes else _NOTHING
