@@ -34,12 +34,12 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.cache import Descriptions
 from pilum.encodings.base import StoredPage, demand
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedVersionError
+from pilum.format.messages import PARSE_ERRORS, parse_message
 from pilum.format.pb import encodings21_pb2, file_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -330,10 +330,7 @@ def parse_column(
     data: bytes, file_bytes: int, descriptions: Descriptions
 ) -> tuple[list[PageEntry], Places]:
     """Parse a `ColumnMetadata`: its pages, and its own buffers; all lie within the file."""
-    try:
-        message = file_pb2.ColumnMetadata.FromString(data)
-    except DecodeError as error:
-        raise CorruptFileError(f"column metadata: {error}") from error
+    message = parse_message(file_pb2.ColumnMetadata, data, what="column metadata")
     entries: list[PageEntry] = []
     first_row = 0
     for number, page in enumerate(message.pages):
@@ -387,7 +384,7 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
         layout: encodings21_pb2.PageLayout = encodings21_pb2.PageLayout.FromString(
             description.value
         )
-    except DecodeError as error:
+    except PARSE_ERRORS as error:
         raise CorruptFileError(f"page description: {error}") from error
     return layout
 
@@ -466,8 +463,4 @@ def require_countable(num_rows: int) -> None:
 
 def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:
     """Parse global buffer 0: the schema and the number of rows."""
-    try:
-        descriptor: file_pb2.FileDescriptor = file_pb2.FileDescriptor.FromString(data)
-    except DecodeError as error:
-        raise CorruptFileError(f"file descriptor: {error}") from error
-    return descriptor
+    return parse_message(file_pb2.FileDescriptor, data, what="file descriptor")

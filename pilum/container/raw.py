@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from google.protobuf import json_format, text_format
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.container.frame import (
@@ -26,10 +25,12 @@ from pilum.container.frame import (
     Tail,
     buffer_places,
     direct,
+    parse_file_descriptor,
     parse_table,
     version_of,
 )
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
+from pilum.format.messages import PARSE_ERRORS, parse_message
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Ranges, Source, run_plan
@@ -68,10 +69,7 @@ class RawEncoding:
         name = self.type_url.rpartition("/")[2]
         if name not in _MESSAGES:
             raise UnsupportedFormatError(f"descriptions of type {name!r} are not known")
-        try:
-            return _MESSAGES[name].FromString(self.value)
-        except DecodeError as error:
-            raise CorruptFileError(f"{name}: {error}") from error
+        return parse_message(_MESSAGES[name], self.value, what=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain values, named as in the format; bytes are base64."""
@@ -192,12 +190,9 @@ class RawReader:
     def descriptor(self) -> file_pb2.FileDescriptor:
         """Global buffer 0: the schema and the number of rows."""
         try:
-            found: file_pb2.FileDescriptor = file_pb2.FileDescriptor.FromString(
-                self.global_buffer(0)
-            )
-        except DecodeError as error:
-            raise CorruptFileError(f"file descriptor: {error}", self.source.path) from error
-        return found
+            return parse_file_descriptor(self.global_buffer(0))
+        except CorruptFileError as error:
+            raise error.at(self.source.path) from None
 
     def global_buffer(self, index: int) -> bytes:
         """Read a global buffer.
@@ -315,7 +310,7 @@ def _parse_column(data: bytes, file_bytes: int) -> RawColumn:
                 for page in message.pages
             ),
         )
-    except DecodeError as error:
+    except PARSE_ERRORS as error:
         raise CorruptFileError(f"column metadata: {error}") from error
 
 

@@ -23,7 +23,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from pilum.arguments import optional_count
@@ -44,6 +43,7 @@ from pilum.errors import (
     InvalidInputError,
     VersionNotFoundError,
 )
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
 from pilum.storage.local import durable_at_commit
@@ -440,12 +440,12 @@ def _encoded(segment: Index) -> str:
 
 
 def _decoded(entry: str) -> Index:
-    message = table_pb2.IndexMetadata.FromString(b64decode(entry))
+    message = parse_message(table_pb2.IndexMetadata, b64decode(entry))
     return Index.from_table(IndexSegment(message))
 
 
 def _decoded_or_none(note: Any) -> Index | None:
     try:
         return _decoded(note)
-    except (TypeError, ValueError, DecodeError, CorruptFileError):
+    except (TypeError, ValueError, CorruptFileError):
         return None

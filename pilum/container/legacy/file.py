@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pilum.cache import FileCaches
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.frame import Tail
-from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
+from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse_footer
 from pilum.container.legacy.page_kinds import (
     is_var_binary,
     list_array,
@@ -39,6 +39,7 @@ from pilum.encodings.base import demand
 from pilum.encodings.describe import PageDescription
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.fields import Field, FieldId
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -104,7 +105,7 @@ class LegacyFile:
         if not self.metadata.manifest:
             return None
         plan = _message(self.source.size, self._tail, self.metadata.manifest)
-        return parse(table_pb2.Manifest, run_plan(plan, self.source))
+        return parse_message(table_pb2.Manifest, run_plan(plan, self.source))
 
     @cached_property
     def schema(self) -> Schema:

@@ -14,25 +14,21 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
 from pilum.encodings.base import demand
-from pilum.errors import CorruptFileError
+from pilum.format.messages import parse_message
 from pilum.format.pb import legacy_pb2
 
-__all__ = ["FOOTER_BYTES", "Metadata", "StatisticsPlace", "pack_footer", "parse", "parse_footer"]
+__all__ = ["FOOTER_BYTES", "Metadata", "StatisticsPlace", "pack_footer", "parse_footer"]
 
 FOOTER_BYTES = 16
 _MAGIC = b"LANC"
 _FOOTER = struct.Struct("<qhh4s")
 _WRITTEN = (0, 2)
 _MAX_MINOR = 2
-
-_M = TypeVar("_M", bound=Message)
 
 
 def parse_footer(tail: bytes, file_bytes: int) -> int:
@@ -83,7 +79,7 @@ class Metadata:
     @classmethod
     def from_bytes(cls, data: bytes, limit: int) -> Metadata:
         """Parse the message, whose positions have the upper bound `limit`."""
-        message = parse(legacy_pb2.Metadata, data)
+        message = parse_message(legacy_pb2.Metadata, data)
         bounds = np.array(message.batch_offsets, dtype=np.int64)
         demand(len(bounds) > 0 and bounds[0] == 0, "batches: the first does not start at row 0")
         demand(bool((np.diff(bounds) >= 0).all()), "batches: they do not follow each other")
@@ -97,16 +93,6 @@ class Metadata:
             _before(message.manifest_position, limit),
             statistics,
         )
-
-
-def parse(kind: type[_M], data: bytes) -> _M:
-    """Parse a message."""
-    message: _M = kind()
-    try:
-        message.ParseFromString(data)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"not a {kind.DESCRIPTOR.name}: {error}") from error
-    return message
 
 
 def _before(position: int, limit: int) -> int:

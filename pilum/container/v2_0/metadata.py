@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from google.protobuf.message import DecodeError
-
 from pilum.container.frame import MAX_ITEMS, Places, buffer_places, direct
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.messages import PARSE_ERRORS
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.format.pb import file_pb2
 
@@ -59,7 +58,7 @@ def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
                 raise error.at(f"page {number}") from None
             if entry.num_items:
                 pages.append(entry)
-    except DecodeError as error:
+    except PARSE_ERRORS as error:
         raise CorruptFileError(f"column metadata: {error}") from error
     demand(sum(page.num_items for page in pages) < MAX_ITEMS, "more items than any column has")
     return ColumnEntry(_is_blob(encoding), pages)

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from google.protobuf.message import DecodeError
-
 from pilum.arguments import require_count, require_known
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA, is_lindera
 
@@ -212,11 +211,12 @@ class InvertedParameters:
             UnsupportedFeatureError: If they need something that is not supported.
             InvalidInputError: If a value is not supported.
         """
+        what = "details of a full-text index"
+        details = parse_message(index_pb2.InvertedIndexDetails, data, what=what)
         try:
-            details = index_pb2.InvertedIndexDetails.FromString(data)
             language = json.loads(details.language or '"English"')
-        except (DecodeError, ValueError) as error:
-            raise CorruptFileError(f"details of a full-text index: {error}") from error
+        except ValueError as error:
+            raise CorruptFileError(f"{what}: {error}") from error
         _require_json_mode(details.json_tokenizer_mode or None)
         has = details.HasField
         element = details.document_granularity == details.LIST_ELEMENT

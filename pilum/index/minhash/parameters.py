@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from google.protobuf.message import DecodeError
-
 from pilum.arguments import require_count, require_known
 from pilum.cache import SHARED_DESCRIPTIONS
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFormatError
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2
 from pilum.index.inverted.dictionaries import JIEBA, is_lindera
 from pilum.index.inverted.parameters import InvertedParameters
@@ -82,10 +81,8 @@ class MinHashParameters:
 
     @classmethod
     def _parsed(cls, data: bytes) -> Self:
-        try:
-            details = index_pb2.MinHashLshIndexDetails.FromString(data)
-        except DecodeError as error:
-            raise CorruptFileError(f"details of an index of near duplicates: {error}") from error
+        what = "details of an index of near duplicates"
+        details = parse_message(index_pb2.MinHashLshIndexDetails, data, what=what)
         if details.signature_version != _SIGNATURE_VERSION:
             raise UnsupportedFormatError(
                 f"signatures of version {details.signature_version}; version {_SIGNATURE_VERSION} "

@@ -33,7 +33,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.arguments import require_known
@@ -43,6 +42,7 @@ from pilum.errors import (
     UnsupportedFeatureError,
     UnsupportedTypeError,
 )
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2
 from pilum.index.answers import Answer
 from pilum.index.base import REFERENCE, VALUE, Index, IndexRows, IndexType, Part, References
@@ -222,12 +222,7 @@ def _packed(path: str, target: IndexType[Any], details: bytes) -> bytes:
 
 
 def _parsed(details: bytes) -> index_pb2.JsonIndexDetails:
-    message = index_pb2.JsonIndexDetails()
-    try:
-        message.ParseFromString(details)
-    except DecodeError as error:
-        raise CorruptFileError(f"details of a JSON index: {error}") from None
-    return message
+    return parse_message(index_pb2.JsonIndexDetails, details, what="details of a JSON index")
 
 
 def _target(message: index_pb2.JsonIndexDetails) -> IndexType[Any] | None:

@@ -27,13 +27,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.arguments import require_count, require_known
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeError
 from pilum.expressions.compare import ordinals
 from pilum.expressions.types import is_text
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2
 from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.queries import Between, IsIn, IsNull, Query, StartsWith
@@ -218,10 +218,8 @@ class _ZoneMapType(ZoneIndexType[ZoneMap]):
     def open(self, folder: IndexFolder, details: bytes, index_version: int) -> ZoneMap:
         """See `IndexType.open`."""
         del index_version
-        try:
-            message = index_pb2.ZoneMapIndexDetails.FromString(details)
-        except DecodeError as error:
-            raise CorruptFileError(f"details of a zone map: {error}", folder.path) from error
+        kind, what = index_pb2.ZoneMapIndexDetails, "details of a zone map"
+        message = parse_message(kind, details, folder.path, what=what)
         return ZoneMap(folder.open(self.file_name), message.use_seeds)
 
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2 as pb
 from pilum.format.rows import Addresses
 from pilum.index.files import IndexFolder
@@ -141,10 +141,8 @@ def _message(source: Source) -> tuple[int, pb.LegacyIndex]:
     [length] = _LENGTH.unpack_from(data)
     if length > len(data) - _LENGTH.size:
         raise CorruptFileError(f"a message of {length} bytes at {position}", path)
-    try:
-        message = pb.LegacyIndex.FromString(data[_LENGTH.size : _LENGTH.size + length])
-    except DecodeError as error:
-        raise CorruptFileError(f"legacy vector index: {error}", path) from error
+    data = data[_LENGTH.size : _LENGTH.size + length]
+    message = parse_message(pb.LegacyIndex, data, path, what="legacy vector index")
     return position, message
 
 

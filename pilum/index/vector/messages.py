@@ -18,10 +18,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import index_pb2 as pb
 from pilum.index.vector.metrics import Metric
 
@@ -82,7 +82,7 @@ def unpack_tensor(data: bytes | pb.Tensor, path: str, what: str) -> NDArray[Any]
         CorruptFileError: If its bytes do not fit its shape.
         UnsupportedFeatureError: If the type of the elements is unknown.
     """
-    message = _parsed(pb.Tensor, data, path, what) if isinstance(data, bytes) else data
+    message = parse_message(pb.Tensor, data, path, what=what) if isinstance(data, bytes) else data
     dtype = _DTYPES.get(message.data_type)
     if dtype is None:
         raise UnsupportedFeatureError(f"{what} of element type {message.data_type}\n  {path}")
@@ -133,7 +133,8 @@ class IvfMessage:
         Raises:
             CorruptFileError: If it does not parse, or its parts do not fit.
         """
-        message = _parsed(pb.Ivf, data, path, "partitions") if isinstance(data, bytes) else data
+        what = "partitions"
+        message = parse_message(pb.Ivf, data, path, what=what) if isinstance(data, bytes) else data
         offsets = np.array(message.offsets, np.uint64)
         lengths = np.array(message.lengths, np.int64)
         if len(offsets) != len(lengths):
@@ -244,7 +245,7 @@ class VectorDetails:
         Raises:
             CorruptFileError: If it does not parse.
         """
-        message = _parsed(pb.VectorIndexDetails, data, path, "details of a vector index")
+        message = parse_message(pb.VectorIndexDetails, data, path, what="details of a vector index")
         graph = None
         if message.HasField("hnsw"):
             hnsw = message.hnsw
@@ -312,10 +313,3 @@ def _compression(message: pb.VectorIndexDetails) -> Compression:
             has_matrix = message.rq.rotation == message.rq.MATRIX
             return Compression(RQ, message.rq.num_bits, has_matrix=has_matrix)
     return Compression(FLAT)
-
-
-def _parsed(kind: Any, data: bytes, path: str, what: str) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise CorruptFileError(f"{what}: {error}", path) from error

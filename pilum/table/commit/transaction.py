@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind
@@ -55,7 +56,7 @@ from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import ChangedFragments, Fragments, GrownFragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
-from pilum.table.model.manifest_file import decode_message, load_manifest_and_transaction
+from pilum.table.model.manifest_file import load_manifest_and_transaction
 from pilum.table.model.names import transaction_file_name, transaction_path
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
@@ -208,7 +209,7 @@ def load_transaction(store: Store, version: int, manifest_path: str) -> Committe
                 f"version {version} of {store.uri} has no record of its transaction"
             )
         path = transaction_path(manifest.transaction_file)
-        message = decode_message(transaction_pb2.Transaction, store.read(path), path)
+        message = parse_message(transaction_pb2.Transaction, store.read(path), path)
     try:
         return Committed.from_proto(version, message)
     except UnicodeDecodeError as error:

@@ -15,11 +15,12 @@ from enum import IntEnum
 from typing import Self
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2
 from pilum.kernels.record_members import ODD, Form, RecordMember, Use
 
@@ -164,11 +165,7 @@ class FragmentSurvey:
 
     def parsed(self, start: int = 0, stop: int | None = None) -> list[table_pb2.DataFragment]:
         """Parse adjacent fragments; raise CorruptFileError if they are no messages."""
-        try:
-            whole = table_pb2.Manifest.FromString(self.entries(start, stop))
-        except (DecodeError, UnicodeDecodeError) as error:
-            raise CorruptFileError(f"not a Manifest: {error}") from error
-        return list(whole.fragments)
+        return list(parse_message(table_pb2.Manifest, self.entries(start, stop)).fragments)
 
     def having(self, traits: int) -> list[int]:
         """Return the places of the fragments that have one of some traits."""

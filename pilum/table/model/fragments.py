@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.fields import DESCRIPTOR_ID, FieldId
+from pilum.format.messages import has_unknown_members
 from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.table.model.features import Feature
@@ -637,13 +638,7 @@ def _require_plausible(number: int, rows: int, deleted: int) -> None:
 
 
 def _is_lossy(message: table_pb2.DataFragment) -> bool:
-    if message.clustering_id or message.metadata:
-        return True
-    size_bytes = message.ByteSize()
-    known = table_pb2.DataFragment()
-    known.CopyFrom(message)
-    known.DiscardUnknownFields()
-    return bool(known.ByteSize() != size_bytes)
+    return bool(message.clustering_id or message.metadata) or has_unknown_members(message)
 
 
 def _listed_twice(files: Iterable[DataFile]) -> str:

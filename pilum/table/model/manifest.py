@@ -18,6 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedVersionError
+from pilum.format.messages import has_unknown_members
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -372,9 +373,7 @@ def _is_lossy(message: table_pb2.Manifest) -> bool:
     whole = table_pb2.Manifest()
     whole.CopyFrom(message)
     whole.ClearField("fields")
-    size_bytes = whole.ByteSize()
-    whole.DiscardUnknownFields()
-    return bool(whole.ByteSize() != size_bytes)
+    return has_unknown_members(whole)
 
 
 def _is_lossy_field(message: file_pb2.Field) -> bool:

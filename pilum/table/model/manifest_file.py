@@ -33,11 +33,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Self, TypeVar
-
-from google.protobuf.message import DecodeError, Message
+from typing import Self
 
 from pilum.errors import CorruptFileError, NotFoundError
+from pilum.format.messages import parse_message
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store, prefetch, write_object
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
@@ -54,7 +53,6 @@ from pilum.table.model.names import (
 )
 
 __all__ = [
-    "decode_message",
     "encode_manifest_file",
     "exists",
     "is_inlined",
@@ -76,8 +74,6 @@ _FOOTER = struct.Struct("<QHH4s")
 _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = 64 * 1024
 _MAX_INLINE_TRANSACTION_BYTES = 20 << 20
-
-_M = TypeVar("_M", bound=Message)
 
 
 def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
@@ -142,8 +138,8 @@ def load_files_and_indices(
 ) -> tuple[manifest_files_pb2.ManifestFiles, table_pb2.IndexSection]:
     """Read the file entries of a manifest, as bytes, and its index section, as `load_manifest`."""
     with _ManifestFile(store, path) as file:
-        files = decode_message(manifest_files_pb2.ManifestFiles, file.data, path)
-        return files, decode_message(table_pb2.IndexSection, file.index_section(files), path)
+        files = parse_message(manifest_files_pb2.ManifestFiles, file.data, path)
+        return files, parse_message(table_pb2.IndexSection, file.index_section(files), path)
 
 
 def load_manifest_and_transaction(
@@ -152,16 +148,6 @@ def load_manifest_and_transaction(
     """Read a manifest file as `load_manifest`, and its transaction; None if that is not in it."""
     with _ManifestFile(store, path) as file:
         return file.message, file.transaction()
-
-
-def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
-    """Parse a message; raise CorruptFileError if the bytes are not a valid one of this type."""
-    message: _M = kind()
-    try:
-        message.ParseFromString(data)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"not a {kind.DESCRIPTOR.name}: {error}", where) from error
-    return message
 
 
 class _ManifestFile:
@@ -198,7 +184,7 @@ class _ManifestFile:
     @cached_property
     def message(self) -> table_pb2.Manifest:
         """Parse `data`."""
-        return decode_message(table_pb2.Manifest, self.data, self._path)
+        return parse_message(table_pb2.Manifest, self.data, self._path)
 
     def manifest(self) -> Manifest:
         """Build the manifest, with its dictionaries and index section."""
@@ -206,9 +192,9 @@ class _ManifestFile:
             survey = FragmentSurvey.of(self.data)
         except CorruptFileError as error:
             raise error.at(self._path) from None
-        message = decode_message(table_pb2.Manifest, survey.head, self._path)
+        message = parse_message(table_pb2.Manifest, survey.head, self._path)
         indices = self.index_section(message)
-        decode_message(table_pb2.IndexSection, indices, self._path)
+        parse_message(table_pb2.IndexSection, indices, self._path)
         place = f"{self._path}, version {message.version}"  # not obvious from all paths
         fragments = StoredFragments(survey, place)
         try:
@@ -245,7 +231,7 @@ class _ManifestFile:
         for name in ("transaction_section", "transaction_section_deprecated"):
             if self.message.HasField(name):
                 data = self._section(getattr(self.message, name))
-                return decode_message(transaction_pb2.Transaction, data, self._path)
+                return parse_message(transaction_pb2.Transaction, data, self._path)
         return None
 
     def _manifest_bytes(self) -> bytes:

@@ -26,6 +26,7 @@ from pyroaring import BitMap
 
 from pilum.bitmap import roaring
 from pilum.errors import CommitConflictError, CorruptFileError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.storage.base import Store, write_object
 from pilum.table.model.base_paths import index_place
@@ -33,7 +34,6 @@ from pilum.table.model.deletion_vector import load_deletions
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import covered_fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.manifest_file import decode_message
 from pilum.table.model.names import index_folder
 
 __all__ = ["Coverage", "Move", "load_moves", "move_group", "reuse_entry", "with_moves"]
@@ -144,7 +144,7 @@ def load_moves(
     index = reuse_entry(section)
     if index is None:
         return None
-    details = decode_message(_Details, index.index_details.value, f"index {_NAME}")
+    details = parse_message(_Details, index.index_details.value, f"index {_NAME}")
     if not details.HasField("external"):
         return list(details.inline.versions)
     place = details.external
@@ -153,7 +153,7 @@ def load_moves(
     data = home.read(path)[place.offset : place.offset + place.size]
     if len(data) != place.size:
         raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
-    return list(decode_message(_Details.Content, data, path).versions)
+    return list(parse_message(_Details.Content, data, path).versions)
 
 
 def reuse_entry(section: table_pb2.IndexSection) -> table_pb2.IndexMetadata | None:

@@ -24,10 +24,10 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
+from pilum.format.messages import parse_message
 from pilum.format.pb import row_ids_pb2
 from pilum.format.rows import MAX_ROWS
 from pilum.table.model.deletion_vector import DeletionVector
@@ -74,10 +74,7 @@ class RowIdSequence:
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> RowIdSequence:
         """Parse a `RowIdSequence` message of a fragment with at most this many rows."""
-        try:
-            message = row_ids_pb2.RowIdSequence.FromString(data)
-        except DecodeError as error:
-            raise CorruptFileError(f"row ids: {error}") from error
+        message = parse_message(row_ids_pb2.RowIdSequence, data, what="row ids")
         pieces: list[Piece] = []
         left, most_listed = min(max_rows, MAX_ROWS), _FREE_IDS + _IDS_PER_BYTE * len(data)
         for segment in message.segments:

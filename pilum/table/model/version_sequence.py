@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
+from pilum.format.messages import parse_message
 from pilum.format.pb import row_ids_pb2
 from pilum.format.rows import MAX_ROWS
 from pilum.table.model.deletion_vector import DeletionVector
@@ -69,10 +69,8 @@ class VersionSequence:
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> VersionSequence:
         """Parse a `RowDatasetVersionSequence` message of a fragment with at most this many rows."""
-        try:
-            runs = row_ids_pb2.RowDatasetVersionSequence.FromString(data).runs
-        except DecodeError as error:
-            raise CorruptFileError(f"versions of rows: {error}") from error
+        kind = row_ids_pb2.RowDatasetVersionSequence
+        runs = parse_message(kind, data, what="versions of rows").runs
         lengths, left = [], min(max_rows, MAX_ROWS)
         for run in runs:
             lengths.append(segment_length(run.span))

@@ -18,11 +18,11 @@ from functools import partial
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFormatError
 from pilum.format.blobs import BlobKind
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, run_all
 from pilum.table.model.base_paths import BasePath, with_bases
 from pilum.table.model.fragment import DataFile
-from pilum.table.model.manifest_file import decode_message
 from pilum.table.read.blob_references import blob_references
 
 __all__ = ["BLOB_SUFFIX", "Bases", "ManagedReferences", "blob_key"]
@@ -84,7 +84,7 @@ class ManagedReferences:
         return found
 
     def _files(self, data: bytes, bases: Bases) -> Iterator[tuple[DataFile, Bases]]:
-        fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
+        fragment = parse_message(table_pb2.DataFragment, data, "a fragment of a manifest")
         overlays = (overlay.data_file for overlay in fragment.overlays)
         for file in map(DataFile.from_proto, (*fragment.files, *overlays)):
             if file.base_id is None or not self._own_files_only:

@@ -25,13 +25,14 @@ from enum import Enum
 from functools import partial
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Store, entries_below, run_all
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DeletionFile
 from pilum.table.model.manifest import nanoseconds_of, require_writable
-from pilum.table.model.manifest_file import decode_message, load_files_and_indices
+from pilum.table.model.manifest_file import load_files_and_indices
 from pilum.table.model.names import (
     BLOBS_FOLDER,
     DATA_FOLDER,
@@ -160,7 +161,7 @@ def references(store: Store, path: str) -> References:
         raise error.at(path) from None
     managed = None
     if (files.reader_feature_flags | files.writer_feature_flags) & Feature.MANAGED_BLOBS:
-        messages = (decode_message(table_pb2.BasePath, one, path) for one in files.base_paths)
+        messages = (parse_message(table_pb2.BasePath, one, path) for one in files.base_paths)
         managed = tuple(map(BasePath.from_proto, messages))
     return References(files.version, committed, list(files.fragments), others, managed)
 
@@ -208,7 +209,7 @@ def needed_by_branches(line: Line) -> Iterator[str]:
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
     """Yield the keys of the files of fragments, given as messages."""
     for data in fragments:
-        fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
+        fragment = parse_message(table_pb2.DataFragment, data, "a fragment of a manifest")
         for file in fragment.files:
             yield data_path(file.path)
         for overlay in fragment.overlays:

@@ -22,6 +22,7 @@ from functools import partial
 from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
 from pilum.format.fields import Field
+from pilum.format.messages import parse_message
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.storage.base import Entry, Store
 from pilum.table.model.base_paths import data_file_place, own_store, with_bases
@@ -30,7 +31,6 @@ from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import (
-    decode_message,
     load_manifest,
     load_manifest_and_transaction,
 )
@@ -407,7 +407,7 @@ def _lost_fields(manifest: Manifest, transaction: transaction_pb2.Transaction | 
 
 
 def _parse_transaction(store: Store, path: str) -> None:
-    decode_message(transaction_pb2.Transaction, store.read(path), path)
+    parse_message(transaction_pb2.Transaction, store.read(path), path)
 
 
 def _check_index_file(store: Store, path: str) -> None:

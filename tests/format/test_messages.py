@@ -1,0 +1,40 @@
+"""Parsing messages: damaged bytes are one error, with each implementation of protobuf."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+from google.protobuf.internal import api_implementation
+from pilum.errors import CorruptFileError
+from pilum.format.messages import parse_message
+from pilum.format.pb import file_pb2
+
+assert api_implementation.Type() in {implementations!r}, api_implementation.Type()
+damaged = bytes([0x12, 2, 0xFF, 0xFE])  # a name of a field that is not UTF-8
+truncated = bytes([0x12, 9, 0x61])
+for data in damaged, truncated:
+    try:
+        parse_message(file_pb2.Field, data, "page 3", what="field")
+    except CorruptFileError as error:
+        assert str(error).startswith("field: ") and str(error).endswith("page 3"), str(error)
+    else:
+        raise AssertionError("no error")
+assert parse_message(file_pb2.Field, bytes([0x12, 1, 0x61])).name == "a"
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "implementations"), [("python", ["python"]), ("upb", ["upb", "python"])]
+)
+def test_damaged_text_is_a_corrupt_file_with_each_implementation(
+    setting: str, implementations: list[str]
+) -> None:
+    environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": setting}
+    command = [sys.executable, "-c", CODE.format(implementations=implementations)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
