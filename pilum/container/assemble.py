@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
@@ -281,9 +280,14 @@ def _look_up(
         width = _index_bytes(decoded, layer)
         views = kernels.look_up_views(decoded.buffers[0], width, layer.validity, offsets, own)
         return _array(kind, layer, [views, own], [])
+    entries = _entries(kind, dictionary)
+    if kind.id != _BOOLEAN:
+        width, size = _index_bytes(decoded, layer), kind.bit_width // 8
+        words = kernels.look_up_words(decoded.buffers[0], width, dictionary.buffers[0], size)
+        return _array(kind, layer, [words], [])
     numbers = _numbers(decoded, dictionary, layer)
     indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
-    return pc.take(_entries(kind, dictionary), indices, boundscheck=False)  # done by `_numbers`
+    return entries.take(indices)
 
 
 def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:

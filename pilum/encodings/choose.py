@@ -1,7 +1,7 @@
 """Choose the layout and the encoding of a page: by size, in this order.
 
 1. No value, or only nulls: a constant page; since 2.2 also if all values are equal.
-2. A dictionary where values repeat enough (strings, 128-bit values, since 2.2 64-bit ones).
+2. A dictionary where values repeat enough: strings, and values of 32, 64 and 128 bits.
 3. Values below 256 bytes: mini-block; else full-zip. Long runs of 64-bit numbers that no encoding
    makes smaller, and without nulls or lists: full-zip, where they are as contiguous as in memory.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.

@@ -59,7 +59,7 @@ class EncodingOptions:
             2.1 have no chunks above 32 KiB.
         prefer: "size" compresses all pages with zstd where that makes them smaller, in chunks as
             large as the file version has. "speed" leaves values as they are where decoding them
-            would take time: 64-bit numbers get no dictionary, and decimals are not compressed.
+            would take time: numbers get no dictionary, and decimals are not compressed.
         minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; it has no
             metadata key. Bit-packed chunks always have 1,024.
         zones: Whether the least and greatest values and the nulls of each 8,192 rows are written,

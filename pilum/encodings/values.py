@@ -264,6 +264,8 @@ def _with_offsets(
 MIN_DICTIONARY_VALUES = 100
 """Fewest values of a page that may get a dictionary."""
 _DICTIONARY_MAX_VALUES = 100_000
+_SHORT_BITS = 16
+"""Bit-packed numbers of 32 bits that need no more than this get no dictionary."""
 
 
 def choose_dictionary(
@@ -277,6 +279,9 @@ def choose_dictionary(
     most = most_distinct(len(leaf), options)
     if not repeats(leaf, block, most):
         return _no(f"more than {most} different values by a sample")
+    plain_bytes = _plain_bytes(block, options)
+    if _is_short(block, plain_bytes):
+        return _no(f"at most {_SHORT_BITS} bits a value without one")
     found = _distinct(leaf, block, most)
     if found is None:
         return _no(f"more than {most} different values")
@@ -284,7 +289,7 @@ def choose_dictionary(
     dictionary = dictionary_of(values, version, options)
     choice = choose_fixed(indices, options)
     total = len(dictionary.data) + choice.size_bytes
-    most_bytes = int(options.dict_size_ratio * _plain_bytes(block, options))
+    most_bytes = int(options.dict_size_ratio * plain_bytes)
     if total > most_bytes:
         return Candidate("dictionary", total, f"more than {most_bytes} bytes")
     candidates = (Candidate("dictionary", total), *choice.candidates)
@@ -326,8 +331,14 @@ def _no(reason: str) -> Candidate:
 def _may_have(block: FixedBlock | StringBlock, options: EncodingOptions) -> bool:
     """Return whether the format has dictionaries of such values, and they are not too slow."""
     if isinstance(block, FixedBlock):
-        return block.bits == 128 or (block.bits == 64 and options.prefer != "speed")
+        return block.bits == 128 or (block.bits in (32, 64) and options.prefer != "speed")
     return True
+
+
+def _is_short(block: FixedBlock | StringBlock, plain_bytes: int) -> bool:
+    """Return whether values of 32 bits are so short that a dictionary costs more than it saves."""
+    is_small = isinstance(block, FixedBlock) and block.bits == 32
+    return is_small and 8 * plain_bytes <= _SHORT_BITS * block.num_values
 
 
 def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:

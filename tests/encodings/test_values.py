@@ -48,6 +48,21 @@ def _wide_decimals() -> pa.Array:
     return pa.array([Decimal(number) for number in numbers], pa.decimal256(40, 0))
 
 
+def _delays() -> pa.Array:
+    """Make numbers of 32 bits of which some are negative, so that bit-packing saves nothing."""
+    minutes = _RANDOM.integers(-30, 300, _ROWS, dtype=np.int32)
+    return pa.array(minutes, mask=_RANDOM.random(_ROWS) < 0.03)
+
+
+def _ratios() -> pa.Array:
+    return pa.array(_RANDOM.integers(-200, 200, _ROWS).astype(np.float32) / np.float32(7))
+
+
+def _numbered_days() -> pa.Array:
+    """Make dates that bit-packing stores in 14 bits, where a dictionary would take 12."""
+    return pa.array(_RANDOM.integers(8000, 11_000, _ROWS, dtype=np.int32), pa.date32())
+
+
 def _hashes() -> pa.Array:
     return pa.array([_RANDOM.bytes(16) for _ in range(3000)], pa.binary(16))
 
@@ -76,6 +91,9 @@ _KINDS: dict[str, Callable[[], pa.Array]] = {
     "days": _days,
     "decimals": _decimals,
     "wide decimals": _wide_decimals,
+    "delays": _delays,
+    "ratios": _ratios,
+    "numbered days": _numbered_days,
     "hashes": _hashes,
     "passages": _passages,
     "sentences": _sentences,
@@ -89,6 +107,9 @@ _CHOSEN = {
     "days": (_PACKED, _PACKED, "inline_bitpacking(64)"),
     "decimals": ("general(zstd, flat(128))", "general(lz4, flat(128))", "flat(128)"),
     "wide decimals": ("general(zstd, flat(256))", "general(lz4, flat(256))", "flat(256)"),
+    "delays": (_PACKED, _PACKED, "flat(32)"),
+    "ratios": (_PACKED, _PACKED, "flat(32)"),
+    "numbered days": ("general(zstd, byte_stream_split(flat(32)))", _PACKED, _PACKED),
     "hashes": ("flat(128)", "flat(128)", "flat(128)"),
     "passages": (f"general(zstd, fsst({_TEXT}))", f"fsst({_TEXT})", f"fsst({_TEXT})"),
     "sentences": (f"general(zstd, fsst({_TEXT}))", f"fsst({_TEXT})", f"fsst({_TEXT})"),

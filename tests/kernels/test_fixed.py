@@ -262,9 +262,9 @@ def test_costs_are_what_the_encodings_take(values: list[int], bits: int) -> None
 
 
 @given(
-    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=80),
+    st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 3), max_size=80),
     st.integers(0, 90),
-    st.sampled_from([8, 16]),
+    st.sampled_from([4, 8, 16]),
 )
 def test_distinct_words_are_numbered_as_they_come(words: list[int], most: int, width: int) -> None:
     data = as_bytes(b"".join(word.to_bytes(width, "little") for word in words))
@@ -281,9 +281,35 @@ def test_distinct_words_are_numbered_as_they_come(words: list[int], most: int, w
 
 
 def test_words_of_other_widths_are_refused() -> None:
-    with pytest.raises(ValueError, match="words of 4 bytes"):
-        kernels.distinct_words(as_bytes(bytes(8)), 4, 9)
-    with pytest.raises(ValueError, match="words of 4 bytes"):
-        kernels.sample_words(as_bytes(bytes(8)), 4, None, 1, 1)
+    with pytest.raises(ValueError, match="words of 2 bytes"):
+        kernels.distinct_words(as_bytes(bytes(8)), 2, 9)
+    with pytest.raises(ValueError, match="words of 2 bytes"):
+        kernels.sample_words(as_bytes(bytes(8)), 2, None, 1, 1)
     with pytest.raises(ValueError, match="2 stretches of 1 of 1"):
         kernels.sample_words(as_bytes(bytes(8)), 8, None, 2, 1)
+
+
+@given(
+    st.lists(st.binary(min_size=20, max_size=20), min_size=1, max_size=200),
+    st.data(),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 3, 4, 8, 16, 20]),
+)
+@pytest.mark.checklist("S4.6")
+def test_words_of_a_dictionary(
+    drawn: list[bytes], data: st.DataObject, width: int, size: int
+) -> None:
+    values = [value[:size] for value in drawn]
+    indices = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=50))
+    stored = as_bytes(np.array(indices, f"<u{width}").tobytes())
+    found = kernels.look_up_words(stored, width, as_bytes(b"".join(values)), size)
+    assert found.tobytes() == b"".join(values[index] for index in indices)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [4, 12])
+def test_words_beyond_the_dictionary_are_refused(width: int, size: int) -> None:
+    for index in (3, 255, 2 ** (8 * width) - 1):
+        stored = as_bytes(np.array([0, index, 1], f"<u{width}").tobytes())
+        with pytest.raises(CorruptFileError, match="beyond its 3 values"):
+            kernels.look_up_words(stored, width, as_bytes(bytes(3 * size)), size)

@@ -166,21 +166,20 @@ def jobs(spark: SparkSession, uri: str) -> None:
 def streams(spark: SparkSession, uri: str) -> None:
     """A table followed into another, and its changes merged into a third."""
     pilum.write_dataset(rows(spark).toArrow(), uri, enable_stable_row_ids=True)
+    more = spark.range(1000, 1005).selectExpr("id", "1 AS day", "'new' AS name")
+    pilum.spark.write(more, uri, mode="append")
     copy, changed = f"{uri}-copy", f"{uri}-changed"
-    for _ in range(2):
-        _drain(spark.readStream.format("pilum").load(uri).writeStream.format("pilum"), copy)
-        feed = spark.readStream.format("pilum").option("readChangeFeed", "true").load(uri)
-        upsert = pilum.spark.upsert(
-            changed,
-            "id",
-            newest_by="_commit_version",
-            delete_when="_change_type = 'delete'",
-            columns=["id", "name", "_commit_version"],
-            app_id="changed",
-        )
-        _drain(feed.writeStream.foreachBatch(upsert), changed)
-        more = spark.range(1000, 1005).selectExpr("id", "1 AS day", "'new' AS name")
-        pilum.spark.write(more, uri, mode="append")
+    _drain(spark.readStream.format("pilum").load(uri).writeStream.format("pilum"), copy)
+    feed = spark.readStream.format("pilum").option("readChangeFeed", "true").load(uri)
+    upsert = pilum.spark.upsert(
+        changed,
+        "id",
+        newest_by="_commit_version",
+        delete_when="_change_type = 'delete'",
+        columns=["id", "name", "_commit_version"],
+        app_id="changed",
+    )
+    _drain(feed.writeStream.foreachBatch(upsert), changed)
     assert pilum.spark.count(spark, copy) == pilum.spark.count(spark, changed) == 1005
 
 

@@ -133,7 +133,7 @@ fn last_window(bytes: &[u8]) -> [u8; 8] {
 /// One bit per item.
 ///
 /// The flags become bytes first, which vectorises; a product then gathers eight of them at once.
-#[inline]
+#[inline(always)]
 pub fn mask64<T: Copy>(items: &[T; 64], flag: impl Fn(T) -> bool) -> u64 {
     let mut flags = [0u8; 64];
     for (slot, &item) in flags.iter_mut().zip(items) {

@@ -109,11 +109,16 @@ fn string<T: TryInto<usize>>(data: &[u8], start: T, end: T) -> Option<(&[u8], Op
     Some((value, Some(word | u128::try_from(length).ok()? << 120)))
 }
 
-/// Finds the distinct words of 8 or 16 bytes, in the order of their first positions.
+/// Finds the distinct words of 4, 8 or 16 bytes, in the order of their first positions.
 ///
 /// None if more than `most` of them are distinct.
 pub fn words(data: &[u8], width: usize, most: usize) -> Result<Option<Distinct>> {
     match width {
+        4 => of_words(
+            data.as_chunks().0,
+            |word| u64::from(u32::from_le_bytes(*word)),
+            most,
+        ),
         8 => of_words(data.as_chunks().0, |word| u64::from_le_bytes(*word), most),
         16 => of_words(data.as_chunks().0, |word| u128::from_le_bytes(*word), most),
         _ => Err(Corrupt(format!("distinct words of {width} bytes"))),
@@ -159,7 +164,7 @@ pub struct Sample {
     pub distinct: usize,
 }
 
-/// Samples words of 8 or 16 bytes: stretches of `size` of them, at equal distances.
+/// Samples words of 4, 8 or 16 bytes: stretches of `size` of them, at equal distances.
 ///
 /// `validity` is a bitmap and its first bit.
 pub fn sample_words(
@@ -170,20 +175,23 @@ pub fn sample_words(
     size: usize,
 ) -> Result<Sample> {
     match width {
-        8 => {
-            let words = data.as_chunks::<8>().0;
-            sample(words.len(), validity, stretches, size, |place| {
-                words.get(place)
-            })
-        }
-        16 => {
-            let words = data.as_chunks::<16>().0;
-            sample(words.len(), validity, stretches, size, |place| {
-                words.get(place)
-            })
-        }
+        4 => sample_chunks::<4>(data, validity, stretches, size),
+        8 => sample_chunks::<8>(data, validity, stretches, size),
+        16 => sample_chunks::<16>(data, validity, stretches, size),
         _ => Err(Corrupt(format!("distinct words of {width} bytes"))),
     }
+}
+
+fn sample_chunks<const N: usize>(
+    data: &[u8],
+    validity: Option<(&[u8], usize)>,
+    stretches: usize,
+    size: usize,
+) -> Result<Sample> {
+    let words = data.as_chunks::<N>().0;
+    sample(words.len(), validity, stretches, size, |place| {
+        words.get(place)
+    })
 }
 
 /// Samples columns of `num_words` words, which lie one after the other, as `sample_words`.
@@ -332,7 +340,7 @@ mod tests {
         assert_eq!((found.drawn, found.per_stretch, found.distinct), (2, 2, 1));
         assert!(sample_words(&words, 8, None, 2, 4).is_err());
         assert!(sample_words(&words, 8, Some((&[0xff], 3)), 2, 2).is_err());
-        assert!(sample_words(&words, 4, None, 1, 1).is_err());
+        assert!(sample_words(&words, 2, None, 1, 1).is_err());
         let twice = words.repeat(2);
         let count = words.len() / 8;
         let each = sample_words_each(&twice, 8, Some((&[0b1_0101, 0xff], 0)), count, 1, count);
@@ -369,6 +377,6 @@ mod tests {
             assert_eq!(words(&data, width, count - 1).unwrap(), None);
         }
         assert_eq!(words(&[], 8, 0).unwrap(), Some(Distinct::default()));
-        assert!(words(&[], 4, 0).is_err());
+        assert!(words(&[], 2, 0).is_err());
     }
 }

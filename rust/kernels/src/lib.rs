@@ -56,5 +56,6 @@ pub mod unravel;
 pub mod values;
 pub mod vector;
 pub mod views;
+pub mod word_dictionary;
 pub mod word_table;
 pub mod zone_bounds;

@@ -25,13 +25,20 @@ pub fn expand(
     Ok(())
 }
 
+/// A run of at most so many items is written as if it had so many, and the next ones replace what
+/// is too much: a length that is known needs no loop.
+const SHORT: usize = 16;
+
 fn fill<const N: usize>(values: &[u8], lengths: &[u8], num_values: usize, out: &mut Vec<u8>) {
     let (items, _) = values.as_chunks::<N>();
     let (mut slots, _) = grow(out, num_values * N).as_chunks_mut::<N>();
     for (item, &n) in items.iter().zip(lengths) {
-        let (run, rest) = slots.split_at_mut(usize::from(n).min(slots.len()));
-        run.fill(*item);
-        slots = rest;
+        let length = usize::from(n).min(slots.len());
+        match slots.first_chunk_mut::<SHORT>() {
+            Some(most) if length <= SHORT => most.fill(*item),
+            _ => slots.iter_mut().take(length).for_each(|slot| *slot = *item),
+        }
+        slots = slots.split_at_mut(length).1;
     }
 }
 

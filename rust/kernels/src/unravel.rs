@@ -1,5 +1,7 @@
 //! Converts levels to the validity bitmaps and list offsets of every layer.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use crate::bitmap::{BitmapBuilder, compress64, mask64};
 use crate::error::{Corrupt, Result, ensure, part};
 use crate::levels::{Layer, Layers};
@@ -137,15 +139,18 @@ impl State {
             return Err(Corrupt("more than 2^31 list items in one page".into()));
         }
         let ((reps, rest_rep), (defs, rest_def)) = (rep.as_chunks::<64>(), def.as_chunks::<64>());
-        for (rep, def) in reps.iter().zip(defs) {
-            self.push_block(rep, def);
-        }
+        Arch::new().dispatch(Blocks {
+            state: self,
+            reps: Some(reps),
+            defs,
+        });
         if !rest_rep.is_empty() {
             self.push_block(&padded(rest_rep, 0), &padded(rest_def, NO_SLOT));
         }
         Ok(())
     }
 
+    #[inline(always)]
     fn push_block(&mut self, rep: &[u16; 64], def: &[u16; 64]) {
         let Layer {
             list,
@@ -193,6 +198,7 @@ impl State {
 
     /// The offsets of lists if each entry without an item is a list of its own, null or empty:
     /// they lie at their entries, less the entries before that have no item.
+    #[inline(always)]
     fn push_offsets(&mut self, slots: u64, items: u64) {
         let (mut left, mut without) = (slots, 0);
         let mut found = [0i32; 64];
@@ -208,6 +214,7 @@ impl State {
     }
 
     /// The offsets of long lists, of which few start in a block.
+    #[inline(always)]
     fn push_few_offsets(&mut self, slots: u64, items: u64) {
         let mut left = slots;
         while left != 0 {
@@ -222,14 +229,17 @@ impl State {
     /// Items of the inner-most list: most entries own one.
     fn push_list_items(&mut self, def: &[u16]) {
         let (blocks, rest) = def.as_chunks::<64>();
-        for def in blocks {
-            self.push_item_block(def);
-        }
+        Arch::new().dispatch(Blocks {
+            state: self,
+            reps: None,
+            defs: blocks,
+        });
         if !rest.is_empty() {
             self.push_item_block(&padded(rest, NO_SLOT));
         }
     }
 
+    #[inline(always)]
     fn push_item_block(&mut self, def: &[u16; 64]) {
         let Layer {
             null,
@@ -244,6 +254,7 @@ impl State {
         }
     }
 
+    #[inline(always)]
     fn push_validity(&mut self, valid: u64, slots: u64) {
         let count = slots.count_ones() as usize;
         if count > 0 {
@@ -266,6 +277,30 @@ impl State {
             validity: (null_count > 0).then(|| self.validity.finish()),
             null_count,
             offsets: self.layer.list.then_some(self.offsets),
+        }
+    }
+}
+
+/// Blocks of levels for one layer; items of the inner-most list need no repetition levels.
+struct Blocks<'a> {
+    state: &'a mut State,
+    reps: Option<&'a [[u16; 64]]>,
+    defs: &'a [[u16; 64]],
+}
+
+impl WithSimd for Blocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Some(reps) = self.reps else {
+            for def in self.defs {
+                self.state.push_item_block(def);
+            }
+            return;
+        };
+        for (rep, def) in reps.iter().zip(self.defs) {
+            self.state.push_block(rep, def);
         }
     }
 }

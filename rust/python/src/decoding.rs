@@ -7,7 +7,7 @@ use pilum_kernels::error::Corrupt;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mini_block::Decoded;
 use pilum_kernels::unravel::Unraveler;
-use pilum_kernels::{block, compression, dictionary, full_zip, views};
+use pilum_kernels::{block, compression, dictionary, full_zip, views, word_dictionary};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -118,6 +118,21 @@ pub fn look_up_strings<'py>(
     let validity = validity.as_ref().map(slice).transpose()?;
     let made = py.detach(|| dictionary::strings(indices, width, validity, offsets, data));
     values_out(py, made.map_err(|error| corrupt(py, &error))?)
+}
+
+/// Looks up values of `size` bytes in a dictionary; returns their bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn look_up_words<'py>(
+    py: Python<'py>,
+    indices: PyReadonlyArray1<'py, u8>,
+    width: usize,
+    data: PyReadonlyArray1<'py, u8>,
+    size: usize,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (indices, data) = (slice(&indices)?, slice(&data)?);
+    let made = py.detach(|| word_dictionary::words(indices, width, data, size));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
 /// Looks up strings in a dictionary; returns views of them.

@@ -267,7 +267,7 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
         .map_err(impossible)
 }
 
-/// The index of each word of 8 or 16 bytes among the distinct ones, and the first position of each
+/// The index of each word of 4, 8 or 16 bytes among the distinct ones, and the first position of each
 /// of these; None if there are more than `most`.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]

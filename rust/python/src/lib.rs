@@ -42,7 +42,7 @@ mod _kernels {
     use crate::conditions::{Condition, places_of_bits};
     #[pymodule_export]
     use crate::decoding::{
-        FullZip, decode_block, decompress, look_up_strings, look_up_views, unravel,
+        FullZip, decode_block, decompress, look_up_strings, look_up_views, look_up_words, unravel,
         views_of_strings,
     };
     #[pymodule_export]
