@@ -6,8 +6,8 @@ Each page begins in the working directory, which is emptied, with the variables 
 PAGE.error is written when it ends, and is empty if the page ran.
 
 A plain page has a process of its own, a fork of one that has imported pilum and nothing else. Pages
-about Spark share a process and its JVM, which is most of what starting Spark costs; each starts a
-session of its own, and stops it.
+about Spark share a process, its JVM and the processes in Python that Spark starts, which are most
+of what Spark costs; each has a session of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _MOST_STARTS = 10
 
@@ -45,21 +46,34 @@ def plain(page: Path) -> str:
 
 
 def spark(page: Path) -> str:
-    """Run a page, again if Spark gave up on a process, and stop the session that a failure leaves.
+    """Run a page, again if Spark gave up on a process, and end its session.
 
     Spark waits ten seconds for a Python process of a stream, and has no setting for that.
     """
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
+    kind: Any = SparkSession
+    kind.stop = end_session
     error = ""
     for _ in range(_MOST_STARTS):
         empty(Path.cwd())
         error = run(page)
-        if SparkContext._active_spark_context is not None:
-            SparkContext._active_spark_context.stop()
+        if (session := SparkSession.getActiveSession()) is not None:
+            end_session(session)
         if "Python worker failed to connect back" not in error:
             break
     return error
+
+
+def end_session(session: Any) -> None:
+    """End the queries of a session and forget it, as `stop` does, but keep its processes."""
+    for query in session.streams.active:
+        query.stop()
+    of_java = session._jvm.SparkSession
+    of_java.clearActiveSession()
+    of_java.clearDefaultSession()
+    type(session)._instantiatedSession = None
+    type(session)._activeSession = None
 
 
 def error_file(page: Path) -> Path:
