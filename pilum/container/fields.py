@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -37,7 +38,7 @@ from pilum.encodings.structural.plain_pages import plain_form, read_plain
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath
-from pilum.format.rows import RowRanges
+from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.types import width_bits
 from pilum.kernels import Condition
 from pilum.storage.base import run_plan
@@ -125,6 +126,17 @@ class LeafSegment(Segment):
             for read in reads:
                 read.kept = bitmap, self.kept.offset
         return reads
+
+    def parts(self, num_parts: int) -> list[LeafSegment]:
+        """Split one range of rows, unless its page is stored as it is: such a page is mapped."""
+        is_range = len(self.rows.bounds) == 1 and self.kept is None
+        if not is_range or any(read.layout.plain_bytes for read in self._reads()):
+            return [self]
+        start, stop = self.rows.bounds[0].tolist()
+        step = -(-(stop - start) // (num_parts * BATCH_ROWS)) * BATCH_ROWS  # whole batches
+        cuts = [*range(start, stop, step), stop]
+        ranges = [RowRanges.one(first, last) for first, last in pairwise(cuts)]
+        return [LeafSegment(self.field, self.start, rows) for rows in ranges]
 
     @property
     def num_rows(self) -> int:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -114,6 +114,11 @@ class Segment(ABC):
     def read(self) -> pa.Array:
         """Read the rows."""
         return read_segments([self])[0]
+
+    def parts(self, num_parts: int) -> list[Self]:
+        """Split the segment into at most so many, if threads decode these sooner than the whole."""
+        del num_parts
+        return [self]
 
     def keep(self, kept: pa.BooleanArray) -> bool:
         """Restrict the segment to the rows for which `kept` is true.

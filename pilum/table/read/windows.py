@@ -23,7 +23,7 @@ from pilum.blocks import true_places, truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
-from pilum.parallel import submit, submit_waiting
+from pilum.parallel import num_threads, submit, submit_waiting
 from pilum.storage.base import Store
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import MetaValues, ScanColumn
@@ -49,6 +49,8 @@ _TASK_BYTES = 512 * 1024
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 """Bytes that a network delivers within the latency of a request."""
+_PART_BYTES = 1024 * 1024
+"""Least size of the parts into which a segment is split, so that no thread is idle."""
 _THREAD_BYTES = 32 * 1024
 """Average size of segments below which threads would only wait for each other."""
 _TINY_VALUES = 1024
@@ -231,6 +233,7 @@ class Pending:
         num_rows = window.rows.num_rows
         is_tiny = num_rows <= _TINY_ROWS or num_rows * len(columns) <= _TINY_VALUES
         self._places: list[list[tuple[_Task, int]] | None] = []
+        share = 0.0 if is_tiny else self._share()
         for column in columns:
             if column.field is None:
                 self._places.append(None)
@@ -240,9 +243,23 @@ class Pending:
             field = window.source.field(wanted)
             row_bytes = _TINY_VALUE_BYTES if is_tiny else field.bytes_per_row
             few = _FEW_TEXTS if column.has_texts else 0.0
-            self._places.append(list(self._add(field.segments(window.rows), few, row_bytes, own)))
+            segments = field.segments(window.rows)
+            if share and wanted is column.field:
+                segments = _split(segments, row_bytes, share)
+            self._places.append(list(self._add(segments, few, row_bytes, own)))
         if tasks is None:
             own.flush()
+
+    def _share(self) -> float:
+        """Return the bytes that each thread reads if all read as much; 0 if none is left idle.
+
+        More columns than threads keep all of them busy.
+        """
+        window, threads = self._window, num_threads()
+        if window.source.store.is_remote or not 0 < len(self._columns) <= threads:
+            return 0.0
+        fields = [window.source.field(one.field) for one in self._columns if one.field is not None]
+        return window.rows.num_rows * sum(field.bytes_per_row for field in fields) / threads
 
     def _add(
         self, segments: Iterable[Segment], few: float, row_bytes: float, tasks: _Tasks
@@ -285,6 +302,17 @@ class Pending:
         for places in self._places:
             for task, _ in places or ():
                 task.cancel()
+
+
+def _split(segments: Iterable[Segment], row_bytes: float, share: float) -> Iterator[Segment]:
+    """Split the segments that are larger than the share of a thread."""
+    for segment in segments:
+        size_bytes = segment.rows.num_rows * row_bytes
+        num_parts = min(round(size_bytes / share), int(size_bytes / _PART_BYTES))
+        if num_parts > 1:
+            yield from segment.parts(num_parts)
+        else:
+            yield segment
 
 
 def _left(segment: Segment, kept: pa.BooleanArray, few: float) -> pa.BooleanArray | None:
