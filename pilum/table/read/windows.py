@@ -46,9 +46,13 @@ _LEAST_ROW_BYTES = 8
 _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
 _TASK_BYTES = 512 * 1024
+_MOST_DECODED_BYTES = 16 * _TASK_BYTES
+"""Bytes to decode, for few rows of many chunks, that are worth a task."""
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 """Bytes that a network delivers within the latency of a request."""
+_ROWS_BESIDE = 64
+"""Rows that are decoded beside a single one, on average."""
 _PART_BYTES = 1024 * 1024
 """Least size of the parts into which a segment is split, so that no thread is idle."""
 _THREAD_BYTES = 32 * 1024
@@ -147,6 +151,7 @@ class _Task:
     def __init__(self, is_remote: bool) -> None:
         self._is_remote = is_remote
         self.size_bytes = 0.0
+        self.decoded_bytes = 0.0
         self.segments: list[tuple[Segment, pa.BooleanArray | None]] = []
         self._future: Future[list[pa.Array]] | None = None
         self._arrays: list[pa.Array] | None = None
@@ -158,7 +163,7 @@ class _Task:
     @property
     def is_for_threads(self) -> bool:
         """Whether the work is large enough to be worth a thread."""
-        return self._is_remote or self.size_bytes >= len(self.segments) * _THREAD_BYTES
+        return self._is_remote or self.decoded_bytes >= len(self.segments) * _THREAD_BYTES
 
     def start(self) -> Future[list[pa.Array]]:
         """Submit the task unless it was submitted; no segment may be added afterwards."""
@@ -193,7 +198,7 @@ class _Tasks:
         self._has_others = False
 
     def add(
-        self, segment: Segment, kept: pa.BooleanArray | None, size_bytes: float
+        self, segment: Segment, kept: pa.BooleanArray | None, row_bytes: float
     ) -> tuple[_Task, int]:
         """Return the task of a segment, and the index of its array in the result."""
         if self._last.has_started:
@@ -201,8 +206,12 @@ class _Tasks:
             self._has_others = True
         task = self._last
         task.segments.append((segment, kept))
+        rows = segment.rows
+        size_bytes = rows.num_rows * row_bytes
         task.size_bytes += size_bytes
-        if task.size_bytes >= _TASK_BYTES:
+        is_range = len(rows.bounds) <= 1
+        task.decoded_bytes += size_bytes if is_range else _decoded_rows(rows) * row_bytes
+        if task.size_bytes >= _TASK_BYTES or task.decoded_bytes >= _MOST_DECODED_BYTES:
             self._has_others = True
             self._last = _Task(self._is_remote)
             if task.is_for_threads:
@@ -271,9 +280,8 @@ class Pending:
         first, kept = 0, self._window.kept
         if kept is None:
             for segment in segments:
-                size_bytes = segment.rows.num_rows * row_bytes
-                self.size_bytes += size_bytes
-                yield tasks.add(segment, None, size_bytes)
+                self.size_bytes += segment.rows.num_rows * row_bytes
+                yield tasks.add(segment, None, row_bytes)
             return
         for segment in segments:
             num_rows = segment.rows.num_rows
@@ -282,7 +290,7 @@ class Pending:
             if not own.true_count:
                 continue
             self.size_bytes += num_rows * row_bytes
-            yield tasks.add(segment, _left(segment, own, few), num_rows * row_bytes)
+            yield tasks.add(segment, _left(segment, own, few), row_bytes)
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Wait for the rows and return them."""
@@ -302,6 +310,12 @@ class Pending:
         for places in self._places:
             for task, _ in places or ():
                 task.cancel()
+
+
+def _decoded_rows(rows: RowRanges) -> int:
+    """Estimate the rows that are decoded for several ranges: others of their chunks are, too."""
+    span = int(rows.bounds[-1, 1] - rows.bounds[0, 0])
+    return min(span, rows.num_rows + _ROWS_BESIDE * len(rows.bounds))
 
 
 def _split(segments: Iterable[Segment], row_bytes: float, share: float) -> Iterator[Segment]:
