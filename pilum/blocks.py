@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedTypeError
-from pilum.kernels import PageValues, places_of_bits
+from pilum.kernels import PageValues, places_of_bits, zero_nulls
 
 __all__ = [
     "NUMBERS",
@@ -218,13 +218,7 @@ def fixed_bytes(array: pa.Array) -> NDArray[np.uint8]:
     data = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
     if array.null_count == 0:
         return data
-    mask = validity_mask(array)
-    if width in (1, 2, 4, 8):
-        words = data.view(f"u{width}")
-        return np.where(mask, words, words.dtype.type(0)).view(np.uint8)
-    values = data.reshape(len(array), width).copy()
-    values[~mask] = 0
-    return values.reshape(-1)
+    return zero_nulls(data, width, (_bytes(array.buffers()[0]), array.offset))
 
 
 def validity_mask(array: pa.Array) -> NDArray[np.bool_]:

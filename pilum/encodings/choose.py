@@ -48,8 +48,8 @@ from pilum.encodings.structural.mini_block_writer import (
 )
 from pilum.encodings.values import (
     Choice,
+    PlainValues,
     choose_dictionary,
-    choose_fixed,
     choose_text,
     choose_zipped_text,
     compressed_decimals,
@@ -146,14 +146,15 @@ def _constant(rows: _Rows) -> EncodedPage:
 
 
 def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
-    dictionary = choose_dictionary(leaf, block, rows.version, rows.options)
+    plain = PlainValues(block, rows.options)
+    dictionary = choose_dictionary(leaf, plain, rows.version)
     if isinstance(dictionary, Choice):
         return _mini_block(dictionary, rows)
     if why := _why_full_zip(block, rows.options):
         return _full_zip(block, rows, dictionary, Candidate("mini-block", None, why))
     if isinstance(block, StringBlock):
         return _text(block, rows, dictionary)
-    choice = choose_fixed(block, rows.options)
+    choice = plain.fixed
     if _is_contiguous(choice, rows):
         chunks = Candidate("mini-block", None, "not smaller than contiguous values")
         return _full_zip(block, rows, dictionary, *choice.candidates[1:], chunks)

@@ -18,7 +18,8 @@ chooses".
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ from pilum.format.version import FileVersion
 __all__ = [
     "MIN_DICTIONARY_VALUES",
     "Choice",
+    "PlainValues",
     "choose_dictionary",
     "choose_fixed",
     "choose_text",
@@ -268,10 +270,33 @@ _SHORT_BITS = 16
 """Bit-packed numbers of 32 bits that need no more than this get no dictionary."""
 
 
+@dataclass(frozen=True)
+class PlainValues:
+    """Values that may get a dictionary, and what they are without one, which is found out once."""
+
+    block: ValueBlock
+    options: EncodingOptions
+
+    @cached_property
+    def fixed(self) -> Choice:
+        """The choice for values of fixed width."""
+        assert not isinstance(self.block, StringBlock)
+        return choose_fixed(self.block, self.options)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values without a dictionary."""
+        is_fixed = isinstance(self.block, FixedBlock)
+        if is_fixed and self.options.structural_encoding != "fullzip":
+            return self.fixed.size_bytes
+        return self.block.raw_bytes
+
+
 def choose_dictionary(
-    leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
+    leaf: pa.Array, plain: PlainValues, version: FileVersion
 ) -> Choice | Candidate:
     """Return indices and dictionary if they are clearly smaller; else the reason."""
+    block, options = plain.block, plain.options
     if not isinstance(block, FixedBlock | StringBlock) or not _may_have(block, options):
         return _no("not for such values")
     if len(leaf) < MIN_DICTIONARY_VALUES:
@@ -279,8 +304,7 @@ def choose_dictionary(
     most = most_distinct(len(leaf), options)
     if not repeats(leaf, block, most):
         return _no(f"more than {most} different values by a sample")
-    plain_bytes = _plain_bytes(block, options)
-    if _is_short(block, plain_bytes):
+    if _is_short(block) and 8 * plain.size_bytes <= _SHORT_BITS * len(leaf):
         return _no(f"at most {_SHORT_BITS} bits a value without one")
     found = _distinct(leaf, block, most)
     if found is None:
@@ -289,7 +313,7 @@ def choose_dictionary(
     dictionary = dictionary_of(values, version, options)
     choice = choose_fixed(indices, options)
     total = len(dictionary.data) + choice.size_bytes
-    most_bytes = int(options.dict_size_ratio * plain_bytes)
+    most_bytes = int(options.dict_size_ratio * plain.size_bytes)
     if total > most_bytes:
         return Candidate("dictionary", total, f"more than {most_bytes} bytes")
     candidates = (Candidate("dictionary", total), *choice.candidates)
@@ -335,17 +359,8 @@ def _may_have(block: FixedBlock | StringBlock, options: EncodingOptions) -> bool
     return True
 
 
-def _is_short(block: FixedBlock | StringBlock, plain_bytes: int) -> bool:
-    """Return whether values of 32 bits are so short that a dictionary costs more than it saves."""
-    is_small = isinstance(block, FixedBlock) and block.bits == 32
-    return is_small and 8 * plain_bytes <= _SHORT_BITS * block.num_values
-
-
-def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
-    """Return the bytes of the values without a dictionary."""
-    if isinstance(block, FixedBlock) and options.structural_encoding != "fullzip":
-        return choose_fixed(block, options).size_bytes
-    return block.raw_bytes
+def _is_short(block: FixedBlock | StringBlock) -> bool:
+    return isinstance(block, FixedBlock) and block.bits == 32
 
 
 def dictionary_of(

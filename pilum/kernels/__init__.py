@@ -116,6 +116,7 @@ from pilum._kernels import (
     unpack_sign_codes,
     unravel,
     views_of_strings,
+    zero_nulls,
     zone_bounds,
 )
 
@@ -227,5 +228,6 @@ __all__ = [
     "unpack_sign_codes",
     "unravel",
     "views_of_strings",
+    "zero_nulls",
     "zone_bounds",
 ]

@@ -15,7 +15,7 @@ import pilum
 from pilum.blocks import block_of
 from pilum.encodings.base import Candidate
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.values import Choice, choose_dictionary
+from pilum.encodings.values import Choice, PlainValues, choose_dictionary
 from pilum.format.version import FileVersion
 
 _ROWS = 20_000
@@ -190,4 +190,6 @@ def test_values_that_hardly_repeat_are_not_counted(values: Any) -> None:
 
 
 def _choice(values: pa.Array) -> Choice | Candidate:
-    return choose_dictionary(values, block_of(values), FileVersion.V2_1, EncodingOptions())
+    return choose_dictionary(
+        values, PlainValues(block_of(values), EncodingOptions()), FileVersion.V2_1
+    )

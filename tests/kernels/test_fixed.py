@@ -313,3 +313,23 @@ def test_words_beyond_the_dictionary_are_refused(width: int, size: int) -> None:
         stored = as_bytes(np.array([0, index, 1], f"<u{width}").tobytes())
         with pytest.raises(CorruptFileError, match="beyond its 3 values"):
             kernels.look_up_words(stored, width, as_bytes(bytes(3 * size)), size)
+
+
+@given(
+    st.lists(st.booleans(), max_size=200),
+    st.integers(0, 20),
+    st.sampled_from([1, 2, 3, 4, 8, 16, 20, 32]),
+)
+def test_nulls_become_zeros(valid: list[bool], first: int, width: int) -> None:
+    values = [bytes([1 + place % 200]) * width for place in range(len(valid))]
+    bitmap = np.packbits(np.array([True] * first + valid, np.bool_), bitorder="little")
+    found = kernels.zero_nulls(as_bytes(b"".join(values)), width, (bitmap, first))
+    assert found.tobytes() == b"".join(
+        value if is_valid else bytes(width) for value, is_valid in zip(values, valid, strict=True)
+    )
+
+
+def test_a_bitmap_that_is_too_short_is_refused() -> None:
+    for width in (4, 5):
+        with pytest.raises(ValueError, match="bits of validity"):
+            kernels.zero_nulls(as_bytes(bytes(9 * width)), width, (as_bytes(b"\xff"), 0))

@@ -193,6 +193,7 @@ macro_rules! width_of_word {
             }
 
             /// Bits that the largest value needs, values taken as unsigned.
+            #[inline(always)]
             pub fn width_of(values: &[[u8; $bytes]]) -> usize {
                 let (blocks, rest) = values.as_chunks::<16>();
                 let mut bits = [0; 16];

@@ -4,7 +4,7 @@
 //! entry into one per item; a list without items (null, empty, or below a null) stays one entry
 //! that owns no slot further in.
 
-use crate::bitmap::bit;
+use crate::bitmap::{bit, word_at};
 use crate::error::{Corrupt, Result, ensure, size};
 
 /// One layer of a leaf column, as Arrow holds it.
@@ -64,6 +64,17 @@ fn mark_nulls(step: &Step<'_>, def: &mut [u16]) {
     let Some((bitmap, mut slot)) = step.validity else {
         return;
     };
+    if def.iter().all(|&def| def & HIDDEN == 0) {
+        // Each entry has a slot, so that the slots of a block are known in advance.
+        for (number, block) in def.chunks_mut(64).enumerate() {
+            let valid = word_at(bitmap, slot + 64 * number);
+            for (place, def) in (0u32..).zip(block) {
+                let is_null = u16::from(*def == 0) & u16::from(valid >> place & 1 == 0);
+                *def |= is_null * step.null;
+            }
+        }
+        return;
+    }
     for def in def {
         // Branch-free, as branches on random nulls are unpredictable.
         let is_null = u16::from(*def == 0) & u16::from(!bit(bitmap, slot));

@@ -1,5 +1,7 @@
 //! Sizes of fixed-width values in each encoding, which the writer compares.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use crate::bitpacking::{self, GROUP, packed_bytes};
 use crate::error::{Corrupt, Result};
 
@@ -65,6 +67,7 @@ pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
 /// Pairs whose differences a byte can count.
 const COUNTED: usize = 128;
 
+#[inline(always)]
 fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
     let [_, following @ ..] = values else {
         return 0;
@@ -82,19 +85,38 @@ fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
     values.iter().zip(following).filter(|(a, b)| a != b).count()
 }
 
-fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
+fn costs<const N: usize>(data: &[u8], width_of: impl Fn(&[[u8; N]]) -> usize) -> FixedCosts {
     let (values, _) = data.as_chunks::<N>();
-    // Two passes: alternating between both sums waits for memory at each chunk.
-    FixedCosts {
-        rle_bytes: values.chunks(RLE_CHUNK).map(runs).sum::<usize>() * (N + 1),
-        inline_bitpacking_bytes: values
-            .chunks(GROUP)
-            .map(|group| N + packed_bytes(width_of(group)))
-            .sum(),
+    Arch::new().dispatch(Costs { values, width_of })
+}
+
+struct Costs<'a, const N: usize, F> {
+    values: &'a [[u8; N]],
+    width_of: F,
+}
+
+impl<const N: usize, F: Fn(&[[u8; N]]) -> usize> WithSimd for Costs<'_, N, F> {
+    type Output = FixedCosts;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> FixedCosts {
+        // Two passes: alternating between both sums waits for memory at each chunk.
+        let (mut rle_bytes, mut inline_bitpacking_bytes) = (0, 0);
+        for chunk in self.values.chunks(RLE_CHUNK) {
+            rle_bytes += runs(chunk) * (N + 1);
+        }
+        for group in self.values.chunks(GROUP) {
+            inline_bitpacking_bytes += N + packed_bytes((self.width_of)(group));
+        }
+        FixedCosts {
+            rle_bytes,
+            inline_bitpacking_bytes,
+        }
     }
 }
 
 /// Number of runs of at most 255 equal values.
+#[inline(always)]
 fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
     let changes = changes(values);
     if changes * 16 > values.len() {

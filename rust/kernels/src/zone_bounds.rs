@@ -67,7 +67,7 @@ pub fn zone_bounds(
 macro_rules! words {
     ($name:ident, $word:ty, $bytes:literal, $infinity:literal) => {
         mod $name {
-            use pulp::Arch;
+            use pulp::{Arch, Simd, WithSimd};
 
             use super::{Order, Result, Zones, size, word_at};
 
@@ -162,6 +162,27 @@ macro_rules! words {
                 known
             }
 
+            /// A closure would be a function of its own, for any processor.
+            struct Fold<'a> {
+                items: &'a [[u8; $bytes]],
+                order: Order,
+                validity: Option<(&'a [u8], usize)>,
+            }
+
+            impl WithSimd for Fold<'_> {
+                type Output = Known;
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, _: S) -> Known {
+                    let (items, validity) = (self.items, self.validity);
+                    match self.order {
+                        Order::Signed => fold(items, Order::Signed, validity),
+                        Order::Unsigned => fold(items, Order::Unsigned, validity),
+                        Order::Float => fold(items, Order::Float, validity),
+                    }
+                }
+            }
+
             pub fn add(
                 data: &[u8],
                 order: Order,
@@ -169,14 +190,11 @@ macro_rules! words {
                 zones: &mut Zones,
             ) -> Result<()> {
                 let items = data.as_chunks::<$bytes>().0;
-                let known = Arch::new().dispatch(
-                    #[inline(always)]
-                    || match order {
-                        Order::Signed => fold(items, Order::Signed, validity),
-                        Order::Unsigned => fold(items, Order::Unsigned, validity),
-                        Order::Float => fold(items, Order::Float, validity),
-                    },
-                );
+                let known = Arch::new().dispatch(Fold {
+                    items,
+                    order,
+                    validity,
+                });
                 let Known {
                     mut least,
                     mut most,

@@ -6,7 +6,7 @@ use pilum_kernels::compression::Compressor;
 use pilum_kernels::error::Corrupt;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::ravel::{self as levels, List, Step};
-use pilum_kernels::{distinct, fsst, list_offsets, statistics};
+use pilum_kernels::{distinct, fsst, list_offsets, null_slots, statistics};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
@@ -265,6 +265,20 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
     let data = slice(&data)?;
     py.detach(|| statistics::count_runs(data, bits))
         .map_err(impossible)
+}
+
+/// Values of `width` bytes, with zeros in the slots of nulls.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn zero_nulls<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    width: usize,
+    validity: (Bytes<'py>, usize),
+) -> PyResult<Made<'py, u8>> {
+    let (data, bitmap) = (slice(&data)?, slice(&validity.0)?);
+    let made = py.detach(|| null_slots::zero_nulls(data, width, (bitmap, validity.1)));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
 /// The index of each word of 4, 8 or 16 bytes among the distinct ones, and the first position of each

@@ -49,7 +49,7 @@ mod _kernels {
     use crate::encoding::{
         FullZipWriter, compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
         distinct_words, encode_levels, fixed_costs, fixed_costs_each, most_entries, pack_block,
-        ravel, sample_strings, sample_words, sample_words_each, shown_offsets,
+        ravel, sample_strings, sample_words, sample_words_each, shown_offsets, zero_nulls,
     };
     #[pymodule_export]
     use crate::hnsw::{HnswBuilder, HnswGraph, HnswVectors, nearest_hnsw};
