@@ -709,6 +709,7 @@ def nearest_scalar_codes(
     lower: float | None = None,
     upper: float | None = None,
     earlier: Answer | None = None,
+    sieves: Sequence[VectorSieve | None] | None = None,
     num_threads: int = 1,
 ) -> Answer: ...
 

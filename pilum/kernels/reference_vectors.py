@@ -75,7 +75,7 @@ def _distances(vectors: Matrix, query: Matrix, metric: str) -> Matrix:
 
 
 class VectorSieve:
-    """Bytes that show which vectors are too far from a query; answers do not depend on them."""
+    """Codes that show which vectors are too far from a query; answers do not depend on them."""
 
     def __init__(self, vectors: Matrix, metric: str) -> None:
         self.vectors, self.metric = vectors, metric
@@ -120,8 +120,10 @@ def nearest_scalar_codes(
     lower: float | None = None,
     upper: float | None = None,
     earlier: Answer | None = None,
+    sieves: Sequence[VectorSieve | None] | None = None,
 ) -> Answer:
     """Search scalar codes, uint8 (n, D), by l2 of codes, or by dot with the plain query."""
+    del sieves
     step = (end - start) / 255
     codes = encode_scalar_codes(queries, start, end)
 

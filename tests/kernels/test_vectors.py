@@ -116,7 +116,7 @@ def test_sieves_do_not_change_what_is_found(metric: str) -> None:
         allowed = random.random(1200) < 0.5
         for part in ((vectors, 0, None, None), (vectors, 0, allowed, None)):
             sieve = kernels.VectorSieve(vectors, metric)
-            assert sieve.size_bytes < 1200 * (dimension + 32) + 8 * dimension
+            assert sieve.size_bytes < 1200 * (1.5 * dimension + 72) + 8 * dimension
             found = kernels.nearest_flat([part], queries, metric, 10)
             sieved = kernels.nearest_flat([part], queries, metric, 10, sieves=[sieve])
             for one, other in zip(found, sieved, strict=True):
@@ -185,6 +185,41 @@ def test_scalar_codes_are_searched(
     found = kernels.nearest_scalar_codes(parts, asked, start, end, metric, **options)
     naive = reference.nearest_scalar_codes(parts, asked, start, end, metric, **options)
     assert_same(found, naive)
+
+
+@given(seeds, st.sampled_from([16, 64, 100, 128]), st.sampled_from([1.0, 0.05]))
+def test_sieves_do_not_change_which_scalar_codes_are_found(
+    random: np.random.Generator, dimension: int, spread: float
+) -> None:
+    centres = random.integers(0, 256, (5, dimension))
+    noise = random.normal(0, 255 * spread, (900, dimension))
+    codes = np.clip(centres[random.integers(0, 5, 900)] + noise, 0, 255).astype(np.uint8)
+    queries = np.ascontiguousarray(codes[::300], np.float32) / np.float32(16)
+    parts = []
+    for start in (0, 300, 600):
+        part = np.ascontiguousarray(codes[start : start + 300])
+        parts.append((part, start, some_allowed(random, 300), None))
+    sieves = [kernels.VectorSieve(part[0], "l2") for part in parts[:2]]
+    for options in ({"k": 10}, {"k": 40, "upper": 4.0 * dimension}):
+        naive = reference.nearest_scalar_codes(parts, queries, 0, 255 / 16, "l2", **options)
+        found = kernels.nearest_scalar_codes(
+            parts, queries, 0, 255 / 16, "l2", sieves=[*sieves, None], **options
+        )
+        assert_same(found, naive)
+
+
+def test_sieves_of_other_scalar_codes_are_refused() -> None:
+    codes = np.ones((4, 3), np.uint8)
+    part, query = (codes, 0, None, None), np.ones((1, 3), np.float32)
+    of_fewer = kernels.VectorSieve(codes[:2].copy(), "l2")
+    of_shorter = kernels.VectorSieve(np.ones((4, 2), np.uint8), "l2")
+    of_another = kernels.VectorSieve(codes, "dot")
+    for bad in ([of_fewer], [of_shorter], [of_another], []):
+        with pytest.raises(ValueError, match=r"bounds|sieves"):
+            kernels.nearest_scalar_codes([part], query, 0, 1, "l2", 1, sieves=bad)
+    sieves = [kernels.VectorSieve(codes, "l2")]
+    with pytest.raises(ValueError, match="bounds"):
+        kernels.nearest_scalar_codes([part], query, 0, 1, "dot", 1, sieves=sieves)
 
 
 @given(seeds, st.sampled_from([0.0, 1.5]), st.sampled_from([1.5, 9.25]))

@@ -23,9 +23,10 @@ from pilum.index.files import IndexFile
 from pilum.index.vector.messages import FLAT
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
+from pilum.index.vector.sieves import sieves_of
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.index.vector.vectors import VectorType
-from pilum.kernels import VectorSieve, nearest_flat
+from pilum.kernels import nearest_flat
 
 __all__ = ["COLUMN", "FlatQuantizer"]
 
@@ -36,17 +37,10 @@ _TOLERANCE = 0.02
 """So far may the mean square of the lengths of vectors be from 1, for cosine."""
 
 _LEAST_DIMENSION = 16
-_LEAST_ROWS = 256
-"""Partitions of fewer rows, or of shorter vectors, are compared without a sieve."""
-
-_FEW_QUERIES = 3
-"""Partitions that so few queries searched have no sieve, as it costs more than it saves."""
+"""Shorter vectors are compared without a sieve."""
 
 _FEW_TOGETHER = 5
 """More queries than this are compared together, by products, which is faster than sieves."""
-
-_MADE_AT_ONCE = 2
-"""A query waits for so many sieves."""
 
 _SQUARES_AT_ONCE = 1 << 20
 """So many squares are added as floats of 32 bits; the sum of many more would be far too small."""
@@ -71,6 +65,7 @@ class FlatQuantizer(Quantizer):
         self.dtype = dtype
         self.dimension = dimension
         self.metric = metric
+        self._metric_name = metric.value
 
     @classmethod
     def read(
@@ -115,11 +110,15 @@ class FlatQuantizer(Quantizer):
         sieves, num_queries = None, len(search.queries)
         is_better = num_queries <= _FEW_TOGETHER or any(one.allowed is not None for one in probes)
         if self._has_sieves and is_better:
-            sieves = self._sieves(probes, num_queries)
+            sieves = sieves_of(probes, num_queries, COLUMN, self._metric_name)
+        queries = search.queries
+        if queries.dtype != self.dtype:
+            with np.errstate(over="ignore"):  # values become infinite
+                queries = queries.astype(self.dtype)
         return nearest_flat(
             parts,
-            search.queries.astype(self.dtype, copy=False),
-            self.metric.value,
+            queries,
+            self._metric_name,
             search.k,
             lower=search.lower,
             upper=search.upper,
@@ -132,18 +131,6 @@ class FlatQuantizer(Quantizer):
     def _has_sieves(self) -> bool:
         """Whether vectors are so large that reading a byte of each element is worth it."""
         return self.metric is not Metric.HAMMING and self.dimension >= _LEAST_DIMENSION
-
-    def _sieves(self, probes: Sequence[Probe], num_queries: int) -> list[VectorSieve | None]:
-        """Return the sieves of partitions; some are made if they are searched often."""
-        left = _MADE_AT_ONCE * num_queries
-        for one in probes:
-            memo = one.memo
-            memo.num_queries += num_queries if one.queries is None else len(one.queries)
-            is_often = memo.sieve is None and memo.num_queries > _FEW_QUERIES
-            if is_often and left and len(one.rows) >= _LEAST_ROWS:
-                memo.keep(VectorSieve(one.columns[COLUMN], self.metric.value))
-                left -= 1
-        return [one.memo.sieve for one in probes]
 
     def decoded(
         self, columns: Columns, partitions: NDArray[np.uint32], centroids: NDArray[Any]

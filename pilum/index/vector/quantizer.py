@@ -70,7 +70,7 @@ class Memo:
     Attributes:
         memory: Where its memory is counted.
         num_queries: Number of queries that searched it.
-        sieve: Bytes that show which of its vectors are too far from a query; None for none.
+        sieve: Codes that show which of its rows are too far from a query; None for none.
     """
 
     memory: Memory = field(default_factory=Memory)

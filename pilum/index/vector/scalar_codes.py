@@ -21,12 +21,16 @@ from pilum.index.files import IndexFile
 from pilum.index.vector.messages import SQ
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Answer, Columns, Probe, Quantizer, Search
+from pilum.index.vector.sieves import sieves_of
 from pilum.index.vector.stored_parameters import StoredParameters
 from pilum.kernels import encode_scalar_codes, nearest_scalar_codes
 
 __all__ = ["COLUMN", "ScalarQuantizer"]
 
 COLUMN = "__sq_code"
+
+_LEAST_DIMENSION = 64
+"""Shorter codes are compared without a sieve, whose codes are not much shorter than they are."""
 
 
 class ScalarQuantizer(Quantizer):
@@ -41,6 +45,7 @@ class ScalarQuantizer(Quantizer):
     Attributes:
         start: See above.
         end: See above.
+        code_metric: The metric by which codes are compared: "l2" or "dot".
     """
 
     name = SQ
@@ -50,6 +55,7 @@ class ScalarQuantizer(Quantizer):
         self.metric = metric
         self.start = start
         self.end = end
+        self.code_metric = "dot" if metric is Metric.DOT else "l2"
 
     @classmethod
     def read(
@@ -75,11 +81,6 @@ class ScalarQuantizer(Quantizer):
         """See `Quantizer.size_bytes`."""
         return 0
 
-    @property
-    def code_metric(self) -> str:
-        """The metric by which codes are compared: "l2" or "dot"."""
-        return "dot" if self.metric is Metric.DOT else "l2"
-
     def encode(
         self, vectors: NDArray[Any], partitions: NDArray[np.uint32], centroids: NDArray[Any]
     ) -> dict[str, NDArray[Any]]:
@@ -98,6 +99,9 @@ class ScalarQuantizer(Quantizer):
     ) -> Answer:
         """See `Quantizer.nearest`."""
         parts = [(one.columns[COLUMN], one.rows, one.allowed, one.queries) for one in probes]
+        sieves = None
+        if self.code_metric == "l2" and self.dimension >= _LEAST_DIMENSION:
+            sieves = sieves_of(probes, len(search.queries), COLUMN, "l2")
         return nearest_scalar_codes(
             parts,
             search.queries,
@@ -108,6 +112,7 @@ class ScalarQuantizer(Quantizer):
             lower=search.lower,
             upper=search.upper,
             earlier=earlier,
+            sieves=sieves,
             num_threads=search.num_threads,
         )
 

@@ -229,7 +229,19 @@ fn flat_parts<'a, T: Elements + 'a>(
     })
 }
 
-/// Bytes in place of vectors, which show that most of them are too far from a query.
+/// Sieves in the order of the parts; none if there are none at all.
+fn sieves_of<'a, 'py>(
+    sieves: Option<&'a Vec<Option<Bound<'py, VectorSieve>>>>,
+    num_parts: usize,
+) -> PyResult<&'a [Option<Bound<'py, VectorSieve>>]> {
+    match sieves {
+        None => Ok(&[]),
+        Some(sieves) if sieves.len() == num_parts => Ok(sieves),
+        Some(_) => Err(PyValueError::new_err("as many sieves as parts")),
+    }
+}
+
+/// Codes in place of vectors, which show that most of them are too far from a query.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct VectorSieve(Sieve);
 
@@ -274,10 +286,7 @@ pub fn nearest_flat<'py>(
 ) -> PyResult<Answered<'py>> {
     let metric = metric_named(metric)?;
     let ([num_queries, width], wanted) = (queries.shape(), wanted(k, lower, upper));
-    if sieves.as_ref().is_some_and(|all| all.len() != parts.len()) {
-        return Err(PyValueError::new_err("as many sieves as parts"));
-    }
-    let sieves = sieves.as_deref().map_or([].as_slice(), |sieves| sieves);
+    let sieves = sieves_of(sieves.as_ref(), parts.len())?;
     if metric == Metric::Hamming {
         let made = parts_of(&parts, |vectors| {
             let [num_rows, found] = vectors.shape();
@@ -359,10 +368,11 @@ pub fn encode_scalar_codes<'py>(
     codes.into_pyarray(py).reshape(shape)
 }
 
-/// The nearest of vectors that are stored as scalar codes.
+/// The nearest of vectors that are stored as scalar codes, of each part with its sieve.
 #[pyfunction]
 #[pyo3(signature = (
-    parts, queries, start, end, metric, k, *, lower=None, upper=None, earlier=None, num_threads=1
+    parts, queries, start, end, metric, k, *, lower=None, upper=None, earlier=None, sieves=None,
+    num_threads=1
 ))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
 pub fn nearest_scalar_codes<'py>(
@@ -376,16 +386,23 @@ pub fn nearest_scalar_codes<'py>(
     lower: Option<f32>,
     upper: Option<f32>,
     earlier: Option<EarlierArg<'py>>,
+    sieves: Option<Vec<Option<Bound<'py, VectorSieve>>>>,
     num_threads: usize,
 ) -> PyResult<Answered<'py>> {
     let [num_queries, width] = shape_of(&queries);
+    let sieves = RefCell::new(sieves_of(sieves.as_ref(), parts.len())?.iter());
     let (metric, bounds) = (metric_named(metric)?, scalar::Bounds { start, end });
     let queries = scalar::Queries::new(metric, flat_slice(&queries)?, width, bounds);
     let queries = queries.map_err(impossible)?;
     let made = parts_of(&parts, |codes| {
         let [num_rows, found] = shape_of(codes);
         same_dimension(found, width)?;
-        Ok((scalar::Codes::new(flat_slice(codes)?, &queries), num_rows))
+        let store = scalar::Codes::new(flat_slice(codes)?, &queries);
+        let store = match sieves.borrow_mut().next() {
+            Some(Some(sieve)) => store.sieved(&sieve.get().0).map_err(impossible)?,
+            Some(None) | None => store,
+        };
+        Ok((store, num_rows))
     })?;
     let wanted = wanted(k, lower, upper);
     answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads)

@@ -209,6 +209,33 @@ def test_a_batch_gives_what_its_queries_give(
     assert [len(one.references) for one in nothing] == [0, 0]
 
 
+@pytest.mark.parametrize(("kind", "metric"), [("IVF_FLAT", "cosine"), ("IVF_SQ", "l2")])
+def test_repeated_searches_keep_sieves_and_find_the_same(
+    tmp_path: Path, kind: str, metric: str
+) -> None:
+    random = np.random.default_rng(5)
+    data = np.tile(vectors(), 4) + random.normal(size=(ROWS, 64)).astype(np.float32) / 9
+    dataset = lance.write_dataset(table(data), str(tmp_path / "t"))
+    dataset = dataset.create_index(
+        "v", kind, metric=metric, num_partitions=3, sample_rate=64, max_iters=5
+    )
+    index = open_folder(folder_of(tmp_path / "t"))
+    queries = np.ascontiguousarray(data[:6] + np.float32(0.05))
+    before = [index.nearest(ask(index, query, 30, minimum_nprobes=3)) for query in queries[:3]]
+    size = index.size_bytes
+    for _ in range(2):
+        after = [index.nearest(ask(index, query, 30, minimum_nprobes=3)) for query in queries]
+    assert index.size_bytes > size + ROWS * 32
+    for one, other in zip(before, after, strict=False):
+        assert one.references.tolist() == other.references.tolist()
+        assert one.distances.tolist() == other.distances.tolist()
+    for query, found in zip(queries, after, strict=True):
+        expected = dataset.to_table(
+            ["_rowid", "_distance"], nearest={"column": "v", "q": query, "k": 30, "nprobes": 3}
+        )
+        assert set(found.references.tolist()) == set(expected["_rowid"].to_pylist())
+
+
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_a_single_partition_gives_the_answers_of_the_reference(tmp_path: Path, metric: str) -> None:
     dataset = build(tmp_path / "t", "IVF_FLAT", metric, num_partitions=1)

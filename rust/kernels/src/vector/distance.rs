@@ -93,11 +93,15 @@ pub fn hamming(query: &[u8], rows: &[u8], out: &mut [f32]) {
     );
 }
 
-/// Writes the sum of the squared differences of codes, times a factor.
-pub fn l2_of_codes(query: &[u8], rows: &[u8], factor: f64, out: &mut [f32]) -> Result<()> {
+/// Writes the sum of the squared differences of codes, times a factor, for each of some rows.
+pub fn l2_of_codes<'a>(
+    query: &[u8],
+    rows: impl Iterator<Item = Result<&'a [u8]>>,
+    factor: f64,
+    out: &mut [f32],
+) -> Result<()> {
     let mut out = out.iter_mut();
-    let rows = rows.chunks_exact(query.len().max(1)).take(out.len());
-    each_square(rows.map(Ok), query, |squares| match out.next() {
+    each_square(rows.take(out.len()), query, |squares| match out.next() {
         Some(out) => {
             *out = scaled(squares, factor);
             ControlFlow::Continue(())
@@ -369,7 +373,7 @@ mod tests {
             let query = vec![0u8; dimension];
             let row = vec![255u8; dimension];
             let mut out = [0.0];
-            l2_of_codes(&query, &row, 1.0, &mut out).unwrap();
+            l2_of_codes(&query, std::iter::once(Ok(row.as_slice())), 1.0, &mut out).unwrap();
             assert_eq!(out[0], (65_025 * dimension) as f32);
             hamming(&query, &row, &mut out);
             assert_eq!(out[0], (8 * dimension) as f32);

@@ -9,7 +9,7 @@ use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
 use super::search::Store;
-use super::sieve::{Sieve, Target};
+use super::sieve::{self, Sieve, Targets};
 use crate::error::{Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a second-level cache.
@@ -27,9 +27,6 @@ const TOGETHER: usize = 8;
 /// So many queries are worth being compared together.
 const SEVERAL: usize = 6;
 
-/// So many bounds are looked at together.
-const GROUP: usize = 16;
-
 /// Vectors of numbers, and the prepared queries.
 pub struct Flat<'a, T: Element> {
     metric: Metric,
@@ -39,7 +36,7 @@ pub struct Flat<'a, T: Element> {
     query: usize,
     near: Option<Near>,
     sieve: Option<&'a Sieve>,
-    target: Target,
+    targets: Targets,
 }
 
 impl<'a, T: Element> Flat<'a, T> {
@@ -72,7 +69,7 @@ impl<'a, T: Element> Flat<'a, T> {
             query: 0,
             near: None,
             sieve: None,
-            target: Target::default(),
+            targets: Targets::default(),
         })
     }
 
@@ -102,23 +99,14 @@ impl<'a, T: Element> Flat<'a, T> {
         limit: f32,
         out: &mut [f32],
     ) -> Result<()> {
-        sieve.bounds(&self.target, rows.clone(), out)?;
-        let vectors = self.rows(rows)?;
-        let groups = vectors.chunks(GROUP * self.dimension);
-        for (vectors, out) in groups.zip(out.chunks_mut(GROUP)) {
-            if out.iter().fold(true, |all, &bound| all & (bound > limit)) {
-                out.fill(f32::NAN);
-                continue;
+        sieve.bounds(&self.targets, rows.clone(), out)?;
+        sieve::measure_some(rows.start, limit, out, |rows, out| {
+            for (&row, out) in rows.iter().zip(out) {
+                let (vector, out) = (self.rows(&(row..row + 1))?, std::slice::from_mut(out));
+                distance::measure(self.metric, query, vector, out);
             }
-            for (vector, out) in vectors.chunks_exact(self.dimension).zip(out) {
-                if *out > limit {
-                    *out = f32::NAN;
-                } else {
-                    distance::measure(self.metric, query, vector, std::slice::from_mut(out));
-                }
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn rows(&self, rows: &Range<usize>) -> Result<&'a [T]> {
@@ -160,9 +148,16 @@ impl<T: Element> Store for Flat<'_, T> {
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
         if let (Some(sieve), Some(query)) = (self.sieve, self.queries.get(query)) {
-            sieve.prepare(query, &mut self.target);
+            sieve.prepare(query, &mut self.targets);
         }
         Ok(())
+    }
+
+    fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
+        match self.sieve {
+            None => Ok(Vec::new()),
+            Some(sieve) => sieve.promising(&self.targets, rows, count),
+        }
     }
 
     fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Vectors: distances, the search for the nearest ones, and their codes.
 //!
-//!     vectors ──▶ `sieve` ──▶ `distance` ──▶ `flat` ──┐
-//!     scalar codes ──▶ `byte_sums` ──▶ `scalar` ──────┼──▶ `search` ──▶ `top`     the k nearest rows
-//!     product codes ──▶ `product` ────────────────────┘
+//!     vectors ──▶ `sieve` ──▶ `distance` ──▶ `flat` ─────────────┐
+//!     scalar codes ──▶ `sieve` ──▶ `byte_sums` ──▶ `scalar` ─────┼──▶ `search` ──▶ `top`
+//!     product codes ──▶ `product` ───────────────────────────────┘       the k nearest rows
 //!
 //! Loops are written for lanes of 16 values, which the compiler turns into vector instructions,
 //! and are compiled twice: for the oldest processor, and for one with AVX2 where the running one
@@ -10,6 +10,7 @@
 //! the machine; fused multiplications, which would round otherwise, are not used. Only the
 //! assignment of vectors to `centroids` and walks over graphs of float32 use them.
 
+pub mod bounds;
 pub mod byte_sums;
 pub mod centroids;
 pub mod clusters;
@@ -18,10 +19,12 @@ pub mod element;
 pub mod flat;
 pub mod hnsw;
 pub mod near;
+pub mod nibble_sums;
 pub mod product;
 pub mod product_filter;
 pub mod product_scan;
 pub mod rabitq;
+pub mod rounded;
 pub mod scalar;
 pub mod search;
 pub mod sieve;

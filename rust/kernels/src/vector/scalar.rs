@@ -3,14 +3,28 @@
 //!     code        trunc(clamp((x - start) * 255 / (end - start), 0, 255)), in float64
 //!     l2          sum of (query code - code)^2 * step^2, where step = (end - start) / 255
 //!     dot         1 - sum of q (start + code * step), with the query itself
+//!
+//! For l2, most rows are left out by the bounds of a sieve of their codes, where there is one.
 
 use std::ops::Range;
 
 use super::distance::{self, Metric};
 use super::search::Store;
+use super::sieve::{self, Sieve, Targets};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 
+/// The bytes of a tile: a part of a first-level cache.
 const TILE: usize = 16 << 10;
+
+/// The codes of a tile with a sieve, half a byte of each of which every query needs.
+const TILE_OF_SIEVE: usize = 512 << 10;
+
+/// So few rows in a row are compared although they are not allowed, without a sieve and with one.
+const GAP: usize = 2;
+const GAP_OF_SIEVE: usize = 8;
+
+/// More than the rounding of a distance.
+const ROUNDING: f64 = 1e-6;
 
 /// The range of values that codes represent.
 #[derive(Clone, Copy)]
@@ -44,6 +58,8 @@ pub struct Codes<'a> {
     codes: &'a [u8],
     queries: &'a Queries,
     query: usize,
+    sieve: Option<&'a Sieve>,
+    targets: Targets,
 }
 
 /// Queries as the search of codes needs them.
@@ -84,6 +100,11 @@ impl Queries {
         }
         Ok(queries)
     }
+
+    /// The codes of a query, for l2.
+    fn codes_of(&self, query: usize) -> Result<&[u8]> {
+        part(&self.codes, query * self.dimension, self.dimension, "query")
+    }
 }
 
 impl<'a> Codes<'a> {
@@ -92,42 +113,90 @@ impl<'a> Codes<'a> {
             codes,
             queries,
             query: 0,
+            sieve: None,
+            targets: Targets::default(),
         }
+    }
+
+    /// Leaves out rows by the bounds of a sieve that was made of their codes, for l2.
+    pub fn sieved(mut self, sieve: &'a Sieve) -> Result<Self> {
+        let dimension = self.queries.dimension;
+        let (found, rows) = (sieve.num_rows(), self.codes.len() / dimension);
+        ensure(found == rows, "rows with bounds", found, rows)?;
+        let found = sieve.dimension();
+        ensure(
+            found == dimension,
+            "dimension of the bounds",
+            found,
+            dimension,
+        )?;
+        let is_same = sieve.metric() == Metric::L2 && self.queries.bases.is_empty();
+        ensure(is_same, "metric of the bounds", "another", "l2")?;
+        self.sieve = Some(sieve);
+        Ok(self)
+    }
+
+    fn rows(&self, rows: &Range<usize>) -> Result<&'a [u8]> {
+        let Queries { dimension, .. } = *self.queries;
+        let (start, count) = (rows.start * dimension, rows.len() * dimension);
+        part(self.codes, start, count, "codes")
+    }
+
+    /// Writes the squared distances of codes, times the square of a step.
+    #[allow(clippy::cast_possible_truncation)] // rounds
+    fn measure_l2(&self, rows: &Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+        let step = self.queries.bounds.step();
+        let (query, factor) = (self.queries.codes_of(self.query)?, step * step);
+        let Some(sieve) = self.sieve.filter(|_| limit < f32::INFINITY && factor > 0.0) else {
+            let rows = self.rows(rows)?.chunks_exact(self.queries.dimension);
+            return distance::l2_of_codes(query, rows.map(Ok), factor, out);
+        };
+        let limit = (f64::from(limit) / factor * (1.0 + ROUNDING)) as f32;
+        sieve.bounds(&self.targets, rows.clone(), out)?;
+        sieve::measure_some(rows.start, limit, out, |rows, out| {
+            let each = rows.iter().map(|&row| self.rows(&(row..row + 1)));
+            distance::l2_of_codes(query, each, factor, out)
+        })
     }
 }
 
 impl Store for Codes<'_> {
     fn rows_per_tile(&self) -> usize {
-        TILE / self.queries.dimension
+        self.sieve.map_or(TILE, |_| TILE_OF_SIEVE) / self.queries.dimension
     }
 
     fn gap(&self) -> usize {
-        2
+        self.sieve.map_or(GAP, |_| GAP_OF_SIEVE)
     }
 
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
+        if let Some(sieve) = self.sieve {
+            let codes = self.queries.codes_of(query)?.iter();
+            let values: Vec<f32> = codes.copied().map(f32::from).collect();
+            sieve.prepare(&values, &mut self.targets);
+        }
         Ok(())
     }
 
-    #[allow(clippy::cast_possible_truncation)] // rounds
-    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
-        let Queries { dimension, .. } = *self.queries;
-        let codes = part(
-            self.codes,
-            rows.start * dimension,
-            rows.len() * dimension,
-            "codes",
-        )?;
-        let (first, step) = (self.query * dimension, self.queries.bounds.step());
-        if self.queries.bases.is_empty() {
-            let query = part(&self.queries.codes, first, dimension, "query")?;
-            return distance::l2_of_codes(query, codes, step * step, out);
+    fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
+        match self.sieve {
+            None => Ok(Vec::new()),
+            Some(sieve) => sieve.promising(&self.targets, rows, count),
         }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // rounds
+    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+        if self.queries.bases.is_empty() {
+            return self.measure_l2(&rows, limit, out);
+        }
+        let Queries { dimension, .. } = *self.queries;
+        let (first, step) = (self.query * dimension, self.queries.bounds.step());
         let base = self.queries.bases.get(self.query);
         let base = base.ok_or_else(|| out_of_range("query"))? - step;
         let query = part(&self.queries.values, first, dimension, "query")?;
-        distance::measure(Metric::Dot, query, codes, out);
+        distance::measure(Metric::Dot, query, self.rows(&rows)?, out);
         for distance in out {
             *distance = (base + f64::from(*distance) * step) as f32;
         }

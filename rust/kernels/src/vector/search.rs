@@ -16,6 +16,10 @@ const BLOCK: usize = 256;
 /// Runs of fewer rows than this share of a group are not widened.
 const SHORT: usize = 4;
 
+/// So many rows, at most, are looked at ahead, and at least so many times as many as lead to a limit.
+const MOST_AHEAD: usize = 1024;
+const LEAST_AHEAD: usize = 8;
+
 /// The vectors of a part, or what is stored instead.
 pub trait Store: Send + Sync {
     /// How many rows stay in a cache while other queries need them.
@@ -41,8 +45,13 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Selects the query for `measure`.
+    /// Selects the query for `promising` and `measure`.
     fn begin(&mut self, query: usize) -> Result<()>;
+
+    /// The `count` rows of a tile that seem nearest to the query; none if that is not known early.
+    fn promising(&mut self, _rows: Range<usize>, _count: usize) -> Result<Vec<usize>> {
+        Ok(Vec::new())
+    }
 
     /// Writes the distances of some rows; NaN may replace those greater than `limit`.
     fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()>;
@@ -200,12 +209,30 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
             if let Some(top) = tops.get_mut(query as usize) {
                 part.store.begin(query as usize)?;
                 match part.store.near(place).map(<[usize]>::to_vec) {
-                    None => search_tile(&mut part, tile.clone(), top)?,
+                    None => {
+                        look_ahead(&mut part, tile.clone(), top)?;
+                        search_tile(&mut part, tile.clone(), top)?;
+                    }
                     Some(rows) => search_rows(&mut part, &rows, top)?,
                 }
             }
         }
     }
+    Ok(())
+}
+
+/// Sets a limit by the first rows of a tile that seem nearest, where there is none yet.
+fn look_ahead(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
+    let mut ahead = top.emptied();
+    let count = ahead.num_needed();
+    let rows = tile.start..tile.end.min(tile.start + MOST_AHEAD);
+    let is_small = count.saturating_mul(LEAST_AHEAD) > rows.len();
+    if top.limit() < f32::INFINITY || part.allowed.is_some() || is_small {
+        return Ok(());
+    }
+    let rows = part.store.promising(rows, count)?;
+    search_rows(part, &rows, &mut ahead)?;
+    top.restrict(ahead.limit());
     Ok(())
 }
 

@@ -52,6 +52,19 @@ impl Top {
         })
     }
 
+    /// A list with the same limits, without rows.
+    pub fn emptied(&self) -> Self {
+        Self {
+            rows: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// So many rows lead to a limit.
+    pub fn num_needed(&self) -> usize {
+        self.k.saturating_add(self.k.max(SPARE))
+    }
+
     /// Distances greater than it are of no use.
     pub fn limit(&self) -> f32 {
         self.limit
@@ -111,7 +124,7 @@ impl Top {
 
     fn push(&mut self, distance: f32, reference: u64) {
         self.rows.push((ordered(distance), reference));
-        if self.rows.len() >= self.k.saturating_add(self.k.max(SPARE)) {
+        if self.rows.len() >= self.num_needed() {
             let (_, last, _) = self.rows.select_nth_unstable(self.k - 1);
             let limit = distance_of(last.0);
             self.rows.truncate(self.k);

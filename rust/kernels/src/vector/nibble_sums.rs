@@ -1,0 +1,223 @@
+//! Exact sums of products of codes of 4 bits with bytes, eight rows at a time.
+//!
+//!     group     eight rows, blocks of 8 codes of each: 4 bytes of the first row, of the second, …
+//!     byte      the code i of a block in the lower half, the code i + 4 in the upper one
+//!     code      0 … 15, which represents -8 … 7
+//!     query     as many blocks of 8 bytes with a sign, each between -127 and 127
+//!
+//! With AVX2, the products of all rows with 4 numbers of a query are added in pairs by one
+//! instruction, as integers of 16 bits, and stay in the lanes of their rows. Elsewhere rows are
+//! summed one by one; the sums are the same.
+
+/// How many rows are in a group.
+pub const ROWS: usize = 8;
+
+/// How many codes of a row are in a block.
+pub const CODES: usize = 8;
+
+/// How many bytes a block of a row has.
+const BYTES: usize = CODES / 2;
+
+/// What the code of 0 is.
+const ZERO: i8 = 8;
+
+/// A block of a group.
+pub type Block = [u8; ROWS * BYTES];
+
+/// Writes the codes of a row, between -8 and 7, to its place in a group.
+pub fn pack(codes: &[i8], place: usize, group: &mut [Block]) {
+    for (codes, block) in codes.chunks(CODES).zip(group) {
+        let (low, high) = codes.split_at(codes.len().min(BYTES));
+        let bytes = block.iter_mut().skip(place * BYTES).take(BYTES);
+        let zeros = std::iter::repeat(&0i8);
+        let pairs = low
+            .iter()
+            .chain(zeros.clone())
+            .zip(high.iter().chain(zeros));
+        for (byte, (low, high)) in bytes.zip(pairs) {
+            *byte = nibble(*low) | nibble(*high) << 4;
+        }
+    }
+}
+
+fn nibble(code: i8) -> u8 {
+    code.wrapping_add(ZERO).cast_unsigned() & 15
+}
+
+/// Writes the sum of products of each row of some groups.
+///
+/// A group has as many blocks as the query; sums fit 32 bits.
+pub fn products(groups: &[Block], query: &[[i8; CODES]], out: &mut [i32]) {
+    let all = query.as_flattened().iter().map(|&number| i32::from(number));
+    let excess = i32::from(ZERO) * all.sum::<i32>();
+    let (out, _) = out.as_chunks_mut::<ROWS>();
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        return simd.vectorize(wide::Products {
+            simd,
+            groups,
+            query,
+            excess,
+            out,
+        });
+    }
+    for (group, out) in groups.chunks_exact(query.len().max(1)).zip(out) {
+        *out = sums(group, query, excess);
+    }
+}
+
+fn sums(group: &[Block], query: &[[i8; CODES]], excess: i32) -> [i32; ROWS] {
+    let mut sums = [-excess; ROWS];
+    for (block, query) in group.iter().zip(query) {
+        let (low, high) = query.split_at(BYTES);
+        for (sum, bytes) in sums.iter_mut().zip(block.as_chunks::<BYTES>().0) {
+            for (&byte, (&low, &high)) in bytes.iter().zip(low.iter().zip(high)) {
+                *sum += i32::from(byte & 15) * i32::from(low);
+                *sum += i32::from(byte >> 4) * i32::from(high);
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    //! A lane of 32 bits for each row.
+    use std::arch::x86_64::__m256i;
+
+    use pulp::NullaryFnOnce;
+    use pulp::x86::V3;
+
+    use super::{Block, CODES, ROWS};
+
+    /// So many blocks are added as 16 bits: 4 * 4 * 15 * 127 is less than 2^15.
+    const SHORT: usize = 4;
+
+    pub struct Products<'a> {
+        pub simd: V3,
+        pub groups: &'a [Block],
+        pub query: &'a [[i8; CODES]],
+        pub excess: i32,
+        pub out: &'a mut [[i32; ROWS]],
+    }
+
+    impl NullaryFnOnce for Products<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self { simd, query, .. } = self;
+            let avx2 = simd.avx2;
+            let excess = simd.avx._mm256_set1_epi32(self.excess);
+            let groups = self.groups.chunks_exact(query.len().max(1));
+            for (group, out) in groups.zip(self.out) {
+                *out = pulp::cast(avx2._mm256_sub_epi32(sums(simd, group, query), excess));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn sums(simd: V3, group: &[Block], query: &[[i8; CODES]]) -> __m256i {
+        let (avx, avx2) = (simd.avx, simd.avx2);
+        let ones = avx._mm256_set1_epi16(1);
+        let mut sum = avx._mm256_setzero_si256();
+        let (fours, rest) = group.as_chunks::<SHORT>();
+        let (query_fours, query_rest) = query.as_chunks::<SHORT>();
+        for (blocks, query) in fours.iter().zip(query_fours) {
+            let short = of_some(simd, blocks, query);
+            sum = avx2._mm256_add_epi32(sum, avx2._mm256_madd_epi16(short, ones));
+        }
+        let short = of_some(simd, rest, query_rest);
+        avx2._mm256_add_epi32(sum, avx2._mm256_madd_epi16(short, ones))
+    }
+
+    /// The sums of at most `SHORT` blocks, two of 16 bits for each row.
+    #[inline(always)]
+    fn of_some(simd: V3, blocks: &[Block], query: &[[i8; CODES]]) -> __m256i {
+        let (avx, avx2) = (simd.avx, simd.avx2);
+        let half = avx._mm256_set1_epi8(15);
+        let mut sum = avx._mm256_setzero_si256();
+        for (&block, &query) in blocks.iter().zip(query) {
+            let [low, high]: [i32; 2] = pulp::cast(query);
+            let codes = pulp::cast(block);
+            let of_low = avx2._mm256_and_si256(codes, half);
+            let codes = avx2._mm256_srli_epi16::<4>(codes);
+            let of_high = avx2._mm256_and_si256(codes, half);
+            let of_low = avx2._mm256_maddubs_epi16(of_low, avx._mm256_set1_epi32(low));
+            let of_high = avx2._mm256_maddubs_epi16(of_high, avx._mm256_set1_epi32(high));
+            let both = avx2._mm256_add_epi16(of_low, of_high);
+            sum = avx2._mm256_add_epi16(sum, both);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn some(count: usize, factor: usize, most: usize) -> Vec<i8> {
+        let one = |i: usize| i8::try_from(i * i * factor % (2 * most)).unwrap();
+        (0..count)
+            .map(|i| one(i) - i8::try_from(most).unwrap())
+            .collect()
+    }
+
+    fn blocks_of(query: &[i8]) -> Vec<[i8; CODES]> {
+        let block = |values: &[i8]| {
+            let mut block = [0; CODES];
+            block.iter_mut().zip(values).for_each(|(to, &x)| *to = x);
+            block
+        };
+        query.chunks(CODES).map(block).collect()
+    }
+
+    fn sums_of(rows: &[Vec<i8>], query: &[i8]) -> Vec<i32> {
+        let query = blocks_of(query);
+        let num_groups = rows.len().div_ceil(ROWS);
+        let mut groups = vec![[0; 32]; num_groups * query.len()];
+        for (rows, group) in rows.chunks(ROWS).zip(groups.chunks_mut(query.len())) {
+            for (place, row) in rows.iter().enumerate() {
+                pack(row, place, group);
+            }
+        }
+        let mut found = vec![0; num_groups * ROWS];
+        products(&groups, &query, &mut found);
+        let excess = 8 * query
+            .as_flattened()
+            .iter()
+            .map(|&x| i32::from(x))
+            .sum::<i32>();
+        let each = groups.chunks(query.len());
+        let portable: Vec<i32> = each.flat_map(|group| sums(group, &query, excess)).collect();
+        assert_eq!(found, portable);
+        found.truncate(rows.len());
+        found
+    }
+
+    #[test]
+    fn sums_are_those_of_the_formula() {
+        for dimension in [1usize, 3, 4, 7, 8, 9, 32, 40, 65, 128, 300, 768] {
+            let query = some(dimension, 13, 63);
+            for count in [0usize, 1, 7, 8, 9, 24] {
+                let rows: Vec<Vec<i8>> = (0..count).map(|i| some(dimension, i + 3, 8)).collect();
+                let naive = |row: &Vec<i8>| {
+                    let each = row.iter().zip(&query);
+                    each.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+                };
+                let expected: Vec<i32> = rows.iter().map(naive).collect();
+                assert_eq!(sums_of(&rows, &query), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_greatest_sums_do_not_overflow() {
+        for (code, value) in [(7i8, 127i8), (7, -127), (-8, 127), (-8, -127)] {
+            let rows = vec![vec![code; 1000]; 9];
+            let expected = 1000 * i32::from(code) * i32::from(value);
+            assert_eq!(sums_of(&rows, &[value; 1000]), [expected; 9]);
+        }
+    }
+}
