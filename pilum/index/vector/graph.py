@@ -67,7 +67,8 @@ def vectors_of(quantizer: Quantizer, columns: Columns) -> HnswVectors:
         if quantizer.metric is Metric.HAMMING:
             return HnswVectors.bits(np.ascontiguousarray(rows))
         is_dot = quantizer.metric in (Metric.DOT, Metric.COSINE)  # of length 1 for cosine
-        return HnswVectors.floats(np.ascontiguousarray(rows, np.float32), is_dot)
+        with np.errstate(over="ignore"):  # values of float64 become infinite
+            return HnswVectors.floats(np.ascontiguousarray(rows, np.float32), is_dot)
     if isinstance(quantizer, ScalarQuantizer):
         codes = np.ascontiguousarray(columns[SCALAR_COLUMN])
         is_dot = quantizer.code_metric == "dot"

@@ -63,9 +63,7 @@ class StoredGraphs(Graphs):
         self._rows = header.graphs
         self._quantizer = quantizer
         self._partitions = partitions
-        self._has_residuals = (
-            isinstance(quantizer, ProductQuantizer) and quantizer.metric.has_residuals
-        )
+        self._has_residuals = isinstance(quantizer, ProductQuantizer) and quantizer.has_residuals
         self._is_binary = quantizer.metric is Metric.HAMMING
         self._kept: dict[int, tuple[HnswGraph, HnswVectors]] = {}
         self._size_bytes = 0

@@ -46,6 +46,7 @@ class IvfModel:
         self.centroids = centroids
         self.metric = metric
         self.loss = loss
+        self._metric_name = (Metric.L2 if metric is Metric.COSINE else metric).value
 
     @property
     def num_partitions(self) -> int:
@@ -113,8 +114,7 @@ class IvfModel:
         """
         wide = self.wide
         if self.metric is Metric.HAMMING or wide.size * len(queries) <= _FEW_ELEMENTS:
-            metric = Metric.L2 if self.metric is Metric.COSINE else self.metric
-            return measured(wide, queries, metric.value)
+            return measured(wide, queries, self._metric_name)
         with np.errstate(all="ignore"):
             if self.metric is Metric.DOT:
                 return np.asarray(1 - queries @ wide.T)

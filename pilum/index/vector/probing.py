@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pilum.index.vector.metrics import Metric
 
-__all__ = ["num_probes"]
+__all__ = ["fixed_probes", "num_probes"]
 
 
 class _Rule(NamedTuple):
@@ -67,6 +67,21 @@ _HAMMING_FACTOR = 81.0
 """Hamming counts centroids up to a multiple of the first distance, which depends on k."""
 
 
+def fixed_probes(
+    num_partitions: int, minimum: int, maximum: int | None, effort: float | None
+) -> int | None:
+    """Return how many partitions every query searches; None if it depends on distances.
+
+    Args:
+        num_partitions: Number of partitions of the index.
+        minimum: See `NearestQuery.minimum_nprobes`.
+        maximum: See `NearestQuery.maximum_nprobes`.
+        effort: See `NearestQuery.search_effort`.
+    """
+    most = num_partitions if maximum is None else min(maximum, num_partitions)
+    return most if effort is None and minimum >= most else None
+
+
 def num_probes(
     distances: NDArray[np.float32],
     metric: Metric,
@@ -86,9 +101,10 @@ def num_probes(
         effort: See `NearestQuery.search_effort`.
     """
     num_queries, all = distances.shape
+    fixed = fixed_probes(all, minimum, maximum, effort)
+    if fixed is not None:
+        return np.full(num_queries, fixed)
     most = all if maximum is None else min(maximum, all)
-    if effort is None and minimum >= most:
-        return np.full(num_queries, most)
     automatic = _automatic(distances, metric, k)
     if effort is None:
         return np.asarray(automatic.clip(min(minimum, most), most))

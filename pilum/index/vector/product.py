@@ -48,6 +48,8 @@ class ProductQuantizer(Quantizer):
         num_bits: Bits of a code, 4 or 8.
         num_sub_vectors: Number of sub-vectors, m.
         codebook: The same codewords for kernels.
+        code_metric: The metric by which codes are compared: "l2" or "dot".
+        has_residuals: Whether codes are those of the difference to the centroid.
         is_transposed: See above.
     """
 
@@ -61,6 +63,8 @@ class ProductQuantizer(Quantizer):
         self.num_bits = num_codes.bit_length() - 1
         self.dimension = self.num_sub_vectors * width
         self.metric = metric
+        self.has_residuals = metric.has_residuals
+        self.code_metric = "l2" if self.has_residuals else "dot"
         self.is_transposed = is_transposed
         self.codebook = ProductCodebook(np.ascontiguousarray(codewords, np.float32))
 
@@ -88,11 +92,6 @@ class ProductQuantizer(Quantizer):
         """The number of bytes of the codes of a vector."""
         num_bits: int = self.num_sub_vectors * self.num_bits
         return num_bits // 8
-
-    @property
-    def code_metric(self) -> str:
-        """The metric by which codes are compared: "l2" or "dot"."""
-        return "l2" if self.metric.has_residuals else "dot"
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
@@ -123,7 +122,7 @@ class ProductQuantizer(Quantizer):
             partitions: The partition of each, shape (n,).
             centroids: Shape (P, D).
         """
-        if not self.metric.has_residuals:
+        if not self.has_residuals:
             return np.ascontiguousarray(vectors, np.float32)
         return np.asarray(np.subtract(vectors, centroids[partitions], dtype=np.float32))
 
@@ -157,7 +156,7 @@ class ProductQuantizer(Quantizer):
         self, probes: Sequence[Probe], search: Search, earlier: Answer | None = None
     ) -> Answer:
         """See `Quantizer.nearest`."""
-        has_residuals = self.metric.has_residuals
+        has_residuals = self.has_residuals
         parts = [
             (
                 (one.columns[COLUMN], one.centroid if has_residuals else None),
@@ -188,7 +187,7 @@ class ProductQuantizer(Quantizer):
             codes = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)
         words = np.asarray(self.codewords, np.float32)
         found = words[np.arange(self.num_sub_vectors), codes].reshape(len(codes), -1)
-        if self.metric.has_residuals:
+        if self.has_residuals:
             found += centroids[partitions]
         return found
 

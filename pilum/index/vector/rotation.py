@@ -103,7 +103,8 @@ class MatrixRotation(Rotation):
 
     def rotated(self, vectors: NDArray[Any]) -> Vectors:
         """Return rotated vectors, shape (n, D)."""
-        return np.asarray(np.asarray(vectors, np.float32) @ self._transposed)
+        with np.errstate(all="ignore"):  # values that overflow are infinite
+            return np.asarray(np.asarray(vectors, np.float32) @ self._transposed)
 
     def equals(self, other: Rotation) -> bool:
         """Return whether another rotation has the same matrix."""

@@ -24,7 +24,7 @@ from pilum.index.answers import RowSet
 from pilum.index.base import Index
 from pilum.index.queries import Query
 from pilum.index.vector.ivf import IvfModel
-from pilum.index.vector.probing import num_probes
+from pilum.index.vector.probing import fixed_probes, num_probes
 from pilum.index.vector.quantizer import (
     Answer,
     Candidates,
@@ -94,6 +94,7 @@ class VectorIndex(Index):
         self._about = about
         self._searcher: PartitionSearch = quantizer if graphs is None else graphs
         self._has_empty = bool((partitions.lengths == 0).any())
+        self._most_rows = int(partitions.lengths.max(initial=0))
         self._mask: RowMask | None = None
 
     @property
@@ -190,9 +191,10 @@ class VectorIndex(Index):
         Raises:
             CorruptFileError: If a file is damaged.
         """
-        if not self.model.num_partitions:
+        num_partitions = self.model.num_partitions
+        if not num_partitions:
             return [_candidates(_NOTHING, 0, 0)] * len(vectors)
-        step = max(_MAX_DISTANCES // self.model.num_partitions, 1)
+        step = max(_MAX_DISTANCES // num_partitions, 1)
         if len(vectors) == 1:
             return [self._nearest_to_one(vectors, query, allowed)]
         if len(vectors) <= step:
@@ -212,7 +214,7 @@ class VectorIndex(Index):
             distances = _NO_DISTANCES
         else:
             distances = self.model.distances(queries)
-        count = 0 if np.isnan(distances[0, 0]) else int(self._counts(distances, query)[0])
+        count = 0 if np.isnan(distances[0, 0]) else self._count(distances, query)
         search = _search_of(queries, query)
         mask = None if allowed is None else self._mask_of(allowed)
         order = self._filled(_first(distances[0], count))
@@ -220,7 +222,7 @@ class VectorIndex(Index):
             search.begun = self.graphs.begin(order)
         probes = self._limited(self.partitions.probes(order), mask)
         search.num_threads = self._num_threads(probes, query.parallelism)
-        answer = self._search(probes, search) if probes else _NOTHING
+        answer = self._searcher.nearest(probes, search) if probes else _NOTHING
         if len(answer[1]) < query.k and not query.is_fixed:
             return self._continued(distances[0], count, search, answer, query, mask)
         return Candidates(answer[1], answer[2], count)
@@ -230,11 +232,20 @@ class VectorIndex(Index):
         if asked == 1 or len(probes) < 2:
             return 1
         if asked == 0:
-            is_part = probes[0].allowed is not None
-            size = sum(column.nbytes for one in probes for column in one.columns.values())
-            if is_part or size < _LEAST_SHARED_BYTES:
+            first = probes[0]
+            row_bytes = sum(column.nbytes for column in first.columns.values()) / len(first.rows)
+            is_little = row_bytes * self._most_rows * len(probes) < _LEAST_SHARED_BYTES
+            if is_little or first.allowed is not None:
+                return 1
+            if row_bytes * sum(len(one.rows) for one in probes) < _LEAST_SHARED_BYTES:
                 return 1
         return min(num_threads(), asked if asked > 0 else len(probes))
+
+    def _count(self, distances: NDArray[np.float32], query: NearestQuery) -> int:
+        """Return how many partitions a single query searches at first."""
+        least, most = query.minimum_nprobes, query.maximum_nprobes
+        fixed = fixed_probes(distances.shape[1], least, most, query.search_effort)
+        return int(self._counts(distances, query)[0]) if fixed is None else fixed
 
     def _counts(self, distances: NDArray[np.float32], query: NearestQuery) -> NDArray[np.int64]:
         """Return how many partitions each query searches at first."""
@@ -295,12 +306,9 @@ class VectorIndex(Index):
             own = slice(start, end)
             asked = _by_place(known, queries[own] - first, places[own], num_partitions)
             parts.append((asked, replace(search, queries=search.queries[first:stop])))
-        tasks = [submit(partial(self._search, *part)) for part in parts[1:]]
-        return _joined([self._search(*parts[0]), *(task.result() for task in tasks)])
-
-    def _search(self, probes: list[Probe], search: Search, earlier: Answer | None = None) -> Answer:
-        with np.errstate(all="ignore"):  # a distance that overflows is infinite
-            return self._searcher.nearest(probes, search, earlier)
+        nearest = self._searcher.nearest
+        tasks = [submit(partial(nearest, *part)) for part in parts[1:]]
+        return _joined([nearest(*parts[0]), *(task.result() for task in tasks)])
 
     def _filled(self, order: NDArray[np.int64]) -> list[int]:
         if self._has_empty:
@@ -376,7 +384,7 @@ class VectorIndex(Index):
             if len(steps) > 1 and place % _PARTITIONS_AT_ONCE == 0:
                 self.partitions.probes(rest[place : place + _PARTITIONS_AT_ONCE].tolist())
             probes = self._limited(self.partitions.probes(step), mask)
-            answer = self._search(probes, search, answer)
+            answer = self._searcher.nearest(probes, search, answer)
             count += len(step)
             if len(answer[1]) >= query.k:
                 break
