@@ -122,10 +122,12 @@ impl Codebook {
                 #[inline(always)]
                 || {
                     for (((out, words), query), least) in each {
+                        let mut lowest = *least;
                         for (out, words) in out.iter_mut().zip(words.chunks_exact(self.width)) {
                             *out = l2(words, query);
-                            *least = lesser(out, least);
+                            lowest = lesser(out, &lowest);
                         }
+                        *least = lowest;
                     }
                 },
             ),
@@ -133,10 +135,12 @@ impl Codebook {
                 #[inline(always)]
                 || {
                     for (((out, words), query), least) in each {
+                        let mut lowest = *least;
                         for (out, words) in out.iter_mut().zip(words.chunks_exact(self.width)) {
                             *out = product(words, query).map(|product| 1.0 - product);
-                            *least = lesser(out, least);
+                            lowest = lesser(out, &lowest);
                         }
+                        *least = lowest;
                     }
                 },
             ),

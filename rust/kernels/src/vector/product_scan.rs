@@ -6,7 +6,7 @@
 //!     distance of a row = sum over the columns, in order, of line[byte], minus m - 1 for dot
 //!
 //! Once there is a limit, rows that cannot be within it are left out (`product_filter`). Where few
-//! rows are left, they are added up one by one, and blocks of 16 rows together otherwise. A block is
+//! rows are left, they are added up one by one, and groups of 16 rows together otherwise. A group is
 //! given up as soon as what the columns left add at least lifts all of its rows above the limit.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use super::distance::Metric;
 use super::product::{Codebook, transposed};
 use super::product_filter::{BLOCKS, Filter, ROWS};
 use super::search::Store;
-use crate::error::{Result, ensure, part, rest};
+use crate::error::{Result, ensure, out_of_range, part, rest};
 
 /// How many columns are added between looks at the limit.
 const COLUMNS: usize = 4;
@@ -145,47 +145,66 @@ impl<'a> Codes<'a> {
         self.slack = (entries + f64::from(self.excess)) * self.rounding;
     }
 
-    /// The sums of 16 rows from `first`; none if all of them are above the limit.
-    #[inline(always)]
-    fn sums(&self, first: usize, cuts: &[f32]) -> Result<Option<[f32; LANES]>> {
-        let mut sums = [0f32; LANES];
-        let mut next = first;
+    /// Adds up groups of 16 rows, and leaves only those of which some row is within the limit.
+    ///
+    /// The lines of some columns serve all groups before those of the next ones are needed, as a
+    /// first-level cache is too small for all lines.
+    fn add_up(&self, groups: &mut Vec<Group>, cuts: &[f32]) -> Result<()> {
+        let mut start = 0;
         for (index, (lines, &cut)) in self.lines().chunks(COLUMNS).zip(cuts).enumerate() {
-            if index > 0 && sums.iter().fold(true, |all, &sum| all & (sum > cut)) {
-                return Ok(None);
+            if index > 0 {
+                groups.retain(|group| !group.is_above(cut));
             }
-            for line in lines {
-                let bytes = rest(&self.codes, next, "codes")?.first_chunk::<LANES>();
-                for (sum, &byte) in sums.iter_mut().zip(bytes.into_iter().flatten()) {
-                    *sum += entry(line, byte);
-                }
-                next += self.num_rows;
+            for group in groups.iter_mut() {
+                self.add_some(lines, start + group.first, &mut group.sums)?;
             }
+            start += lines.len() * self.num_rows;
         }
-        Ok(Some(sums.map(|sum| sum - self.excess)))
+        Ok(())
     }
 
-    /// Writes the sums of the rows of a block whose bits are set; NaN for the others.
+    /// Adds some columns to the sums of 16 rows; the first byte is at `start`.
+    #[inline(always)]
+    fn add_some(&self, lines: &[[f32; 256]], start: usize, sums: &mut [f32; LANES]) -> Result<()> {
+        let column = |number: usize| {
+            let bytes = rest(&self.codes, start + number * self.num_rows, "codes")?;
+            bytes
+                .first_chunk::<LANES>()
+                .ok_or_else(|| out_of_range("codes"))
+        };
+        if let [line0, line1, line2, line3] = lines {
+            let bytes = column(0)?.iter().zip(column(1)?);
+            let bytes = bytes.zip(column(2)?.iter().zip(column(3)?));
+            for (sum, ((&a, &b), (&c, &d))) in sums.iter_mut().zip(bytes) {
+                // One load and one store of a sum for four entries.
+                *sum = *sum + entry(line0, a) + entry(line1, b) + entry(line2, c) + entry(line3, d);
+            }
+            return Ok(());
+        }
+        for (number, line) in lines.iter().enumerate() {
+            for (sum, &byte) in sums.iter_mut().zip(column(number)?) {
+                *sum += entry(line, byte);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the sums of the rows of a block whose bits are set, or adds groups of rows to those
+    /// that are added up later; NaN for all others.
     fn measure_block(
         &self,
         first: usize,
         mask: u32,
-        cuts: &[f32],
+        groups: &mut Vec<Group>,
         out: &mut [f32; ROWS],
-    ) -> Result<()> {
+    ) {
+        out.fill(f32::NAN);
         if mask.count_ones() > FEW {
             let halves = (first..).step_by(LANES).zip([mask & 0xffff, mask >> 16]);
-            for ((first, mask), out) in halves.zip(out.as_chunks_mut::<LANES>().0) {
-                let sums = if mask == 0 {
-                    None
-                } else {
-                    self.sums(first, cuts)?
-                };
-                *out = sums.unwrap_or([f32::NAN; LANES]);
-            }
-            return Ok(());
+            let dense = halves.filter(|&(_, mask)| mask != 0);
+            groups.extend(dense.map(|(first, _)| Group::new(first)));
+            return;
         }
-        out.fill(f32::NAN);
         let mut left = mask;
         while left != 0 {
             let place = left.trailing_zeros() as usize;
@@ -194,7 +213,6 @@ impl<'a> Codes<'a> {
             }
             left &= left - 1;
         }
-        Ok(())
     }
 
     /// The sum of one row.
@@ -244,30 +262,61 @@ impl Store for Codes<'_> {
             .iter()
             .map(|rest| (limit - rest) as f32)
             .collect();
-        let mut row = rows.start;
+        let mut start = rows.start;
         let mut masks = [u32::MAX; BLOCKS];
+        let mut groups = Vec::new();
         for out in out.chunks_mut(BLOCKS * ROWS) {
             let (blocks, tail) = out.as_chunks_mut::<ROWS>();
             let masks = masks.split_at_mut(blocks.len()).0;
             let (codes, count) = (&self.codes, self.num_rows);
-            if !self.filter.keep(codes, count, row, limit, masks) {
+            if !self.filter.keep(codes, count, start, limit, masks) {
                 masks.fill(u32::MAX);
             }
+            let mut row = start;
             for (block, &mask) in blocks.iter_mut().zip(&*masks) {
-                self.measure_block(row, mask, &cuts, block)?;
+                self.measure_block(row, mask, &mut groups, block);
                 row += ROWS;
             }
-            let (blocks, tail) = tail.as_chunks_mut::<LANES>();
-            for block in blocks {
-                *block = self.sums(row, &cuts)?.unwrap_or([f32::NAN; LANES]);
+            let (tail, single) = tail.as_chunks_mut::<LANES>();
+            for group in tail {
+                group.fill(f32::NAN);
+                groups.push(Group::new(row));
                 row += LANES;
             }
-            for out in tail {
+            for out in single {
                 *out = self.sum(row);
                 row += 1;
             }
+            self.add_up(&mut groups, &cuts)?;
+            for group in groups.drain(..) {
+                let own = out.iter_mut().skip(group.first - start);
+                for (out, sum) in own.zip(group.sums) {
+                    *out = sum - self.excess;
+                }
+            }
+            start = row;
         }
         Ok(())
+    }
+}
+
+/// The sums of 16 rows.
+struct Group {
+    first: usize,
+    sums: [f32; LANES],
+}
+
+impl Group {
+    fn new(first: usize) -> Self {
+        Self {
+            first,
+            sums: [0.0; LANES],
+        }
+    }
+
+    /// Whether all sums are above a limit.
+    fn is_above(&self, limit: f32) -> bool {
+        self.sums.iter().fold(true, |all, &sum| all & (sum > limit))
     }
 }
 
