@@ -233,7 +233,7 @@ class VectorIndex(Index):
             return 1
         if asked == 0:
             first = probes[0]
-            row_bytes = sum(column.nbytes for column in first.columns.values()) / len(first.rows)
+            row_bytes = _compared_bytes(first) / len(first.rows)
             is_little = row_bytes * self._most_rows * len(probes) < _LEAST_SHARED_BYTES
             if is_little or first.allowed is not None:
                 return 1
@@ -398,6 +398,12 @@ class VectorIndex(Index):
         sums = np.concatenate(([0], np.cumsum(mask.of(self.partitions.references()))))
         ends = np.cumsum(lengths)
         return np.asarray(sums[ends] - sums[ends - lengths])
+
+
+def _compared_bytes(probe: Probe) -> int:
+    """Return the bytes that a query compares; with a sieve, few others are read."""
+    sieve = probe.memo.sieve
+    return sum(one.nbytes for one in probe.columns.values()) if sieve is None else sieve.size_bytes
 
 
 def _search_of(queries: NDArray[Any], query: NearestQuery) -> Search:
