@@ -18,7 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pilum.parallel import renew_in_child
 
@@ -136,8 +136,7 @@ class Cache:
             self._size_bytes -= freed
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSlot:
+class CacheSlot(NamedTuple):
     """The place of one value in a cache."""
 
     cache: Cache
@@ -152,8 +151,7 @@ class CacheSlot:
         self.cache.put(self.key, value, size_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class CachePart:
+class CachePart(NamedTuple):
     """The slots of one owner in a cache, such as those of all pages of a file."""
 
     cache: Cache
@@ -221,8 +219,7 @@ SHARED_DESCRIPTIONS = Descriptions()
 _INDEX_PAGES = Cache(_PAGE_CACHE_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class FileCaches:
+class FileCaches(NamedTuple):
     """The caches of an open file.
 
     The parsed descriptions are shared with other files; `pages` has what pages need for every

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,7 @@ _PAGE_BYTES = 8 * 1024 * 1024
 _NARROW_BYTES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """The place of one leaf: a column of a file.
 
     `members` are all stored members of a packed struct, in the file's order.
@@ -187,10 +186,10 @@ def _joint_runs(
     """Group adjacent segments of a column whose pages can be decoded into one array."""
     if len(segments) == 1:
         return [[0]]
-    keys = (_joint_key(place, *one) for place, one in enumerate(zip(segments, reads, strict=True)))
     groups: list[list[int]] = []
     last: Hashable = None
-    for place, key in enumerate(keys):
+    for place, (segment, pages) in enumerate(zip(segments, reads, strict=True)):
+        key = _joint_key(place, segment, pages)
         if key == last:
             groups[-1].append(place)
         else:

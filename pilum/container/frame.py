@@ -28,10 +28,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +78,7 @@ Places = tuple[tuple[int, int], ...]
 """Position and size of each entry; tuples of numbers are not tracked by the garbage collector."""
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(NamedTuple):
     """The footer of a file; positions are absolute, in bytes."""
 
     column_metadata: int
@@ -179,8 +177,7 @@ def pack_table(entries: list[tuple[int, int]]) -> bytes:
 _TAIL_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """The last bytes of a file from the position `start` on, or all bytes of a short file."""
 
     start: int
@@ -211,9 +208,11 @@ class Tail:
 
     def all_at(self, places: Sequence[tuple[int, int]]) -> Plan[list[NDArray[np.uint8]]]:
         """Return bytes at several positions; those before the tail are read together."""
-        start = self.start
+        start, data = self.start, self.data
         missing = [place for place in places if place[0] < start]
-        fetched = iter((yield Ranges.of(*missing)) if missing else ())
+        if not missing:  # most files
+            return [data[at - start : at - start + size] for at, size in places]
+        fetched = iter((yield Ranges.of(*missing)))
         return [next(fetched) if at < start else self.slice(at, size) for at, size in places]
 
     def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:

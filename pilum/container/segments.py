@@ -10,8 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -74,8 +73,7 @@ class DataFileReader(Protocol):
         """Return the approximate memory of the open file, without what a cache accounts for."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(NamedTuple):
     """The part of a field that one file supplies.
 
     Attributes:
@@ -216,10 +214,12 @@ class PagedFieldReader(FieldReader):
             return
         first = int(self.cuts.searchsorted(rows.bounds[0, 0], "right")) - 1
         last = int(self.cuts.searchsorted(rows.bounds[-1, 1], "left"))
-        for start, stop in pairwise(self.cuts[first : last + 1].tolist()):
-            wanted = rows.within(start, stop)
-            if len(wanted.bounds):
-                yield self.segment(self, start, wanted)
+        if last - first == 1 and last < len(self.cuts):  # most lookups
+            start = int(self.cuts[first])
+            yield self.segment(self, start, RowRanges(rows.bounds - start) if start else rows)
+            return
+        for start, wanted in rows.split(self.cuts[first : last + 1]):
+            yield self.segment(self, start, wanted)
 
 
 def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:

@@ -12,6 +12,7 @@ Source: docs/format/table.md, "Row ids".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,10 +141,26 @@ class RowRanges:
             bounds[-1, 1] = min(bounds[-1, 1], stop - start)
         return RowRanges(bounds)
 
+    def split(self, cuts: NDArray[np.int64]) -> Iterator[tuple[int, RowRanges]]:
+        """Yield the rows between adjacent cuts, counted from the first one, where there are any.
+
+        Args:
+            cuts: Ascending rows.
+        """
+        lows = self.stops.searchsorted(cuts[:-1], side="right").tolist()
+        highs = self.starts.searchsorted(cuts[1:], side="left").tolist()
+        for (start, stop), low, high in zip(pairwise(cuts.tolist()), lows, highs, strict=True):
+            if low < high:
+                bounds = self.bounds[low:high] - start
+                if bounds[0, 0] < 0:  # `clip` would cost more than all the rest
+                    bounds[0, 0] = 0
+                if bounds[-1, 1] > stop - start:
+                    bounds[-1, 1] = stop - start
+                yield start, RowRanges(bounds)
+
     def covers(self, num_rows: int) -> bool:
         """Return whether the ranges contain exactly the rows from 0 to before `num_rows`."""
-        is_one = len(self.bounds) == 1 and self.num_rows == num_rows
-        return is_one and bool(self.bounds[0, 0] == 0)
+        return len(self.bounds) == 1 and bool(self.bounds[0].tolist() == [0, num_rows])
 
 
 MAX_FRAGMENT_ID = 2**32 - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,16 @@ def test_rows_there_and_back(wanted: list[int]) -> None:
 def test_within(wanted: list[int], start: int, size: int) -> None:
     cut = ranges_of(wanted).within(start, start + size)
     assert cut.rows().tolist() == [row - start for row in wanted if start <= row < start + size]
+
+
+@given(rows.filter(bool), rows.filter(bool))
+def test_split(wanted: list[int], cuts: list[int]) -> None:
+    found = {start: part.rows().tolist() for start, part in ranges_of(wanted).split(np.array(cuts))}
+    between = {
+        start: [row - start for row in wanted if start <= row < stop]
+        for start, stop in pairwise(cuts)
+    }
+    assert found == {start: own for start, own in between.items() if own}
 
 
 @given(st.integers(1, 60), rows)

@@ -95,7 +95,9 @@ class ConstantLayout(Layout):
     def read(self, page: PageRead) -> Plan[Decoded]:
         """Read rows of a page."""
         self._check(len(page.stored.buffers))
-        buffers = yield from page.stored.fetch(*range(len(page.stored.buffers)))
+        buffers: list[NDArray[np.uint8]] = []
+        if page.stored.buffers:
+            buffers = yield from page.stored.fetch(*range(len(page.stored.buffers)))
         value = self._value(buffers)
         if len(buffers) > 1:
             layers = self._layers(buffers[-2:], page.rows, page.stored.num_rows)

@@ -17,6 +17,7 @@ docs/format/encodings-2.1.md, "Full-zip".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,8 +127,8 @@ class FullZipLayout(Layout):
         buffers, num_values, layers = self.page.decode(fetched.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
 
-    @property
-    def plain_bytes(self) -> int | None:
+    @cached_property
+    def plain_bytes(self) -> int | None:  # a read asks for it page by page
         """See `Layout.plain_bytes`."""
         return self.stride if not self.has_index and self._is_plain() else None
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,8 +193,7 @@ def _equal_bits(page: PageRead, condition: kernels.Condition) -> NDArray[np.uint
     return np.full((page.rows.num_rows + 7) // 8, value, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
+class _Lookup(NamedTuple):
     """Metadata that are read once per page and cached: its chunks, and its dictionary if any."""
 
     chunks: kernels.ChunkTable
@@ -451,7 +450,7 @@ def _look_up(pages: Sequence[PageRead]) -> Plan[list[_Lookup | None]]:
     for (number, page), own in zip(missing, places, strict=True):
         lookup = _parse(page, [fetched[next(buffers)] for _ in own])
         if page.lookup is not None:
-            lookup = lookup.owned()
+            lookup = lookup if lookup.dictionary is None else lookup.owned()
             page.lookup.put(lookup, lookup.size_bytes)
         lookups[number] = lookup
     return lookups
