@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from pilum.format.rows import Addresses
 from pilum.index.answers import Answer
@@ -159,6 +160,15 @@ class Index(ABC):
         del value
         return None
 
+    def set_with(self, value: int) -> BitMap64 | None:
+        """Return the references of the rows with one integer, if they are kept as a set.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+        del value
+        return None
+
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Return the figures of `index_stats` for this segment, by the reference's names."""
@@ -192,6 +202,7 @@ class IndexType(ABC, Generic[ThisIndex]):
         references: What identifies a row.
         files: Names of files by which segments without details are recognised.
         has_partitions: Whether indices have partitions that can outgrow their size.
+        keeps_sets: Whether the rows with one value are kept as a set, see `Index.set_with`.
     """
 
     name: ClassVar[str]
@@ -199,6 +210,7 @@ class IndexType(ABC, Generic[ThisIndex]):
     references: ClassVar[References]
     files: ClassVar[tuple[str, ...]] = ()
     has_partitions: ClassVar[bool] = False
+    keeps_sets: ClassVar[bool] = False
 
     def index_version(self, *, has_stable_row_ids: bool, details: bytes = b"") -> int:
         """Return the version of the index format that new segments with these details have."""

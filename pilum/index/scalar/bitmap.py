@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from pilum.arguments import require_known
 from pilum.errors import CorruptFileError
@@ -66,6 +67,11 @@ class BitmapIndex(Index):
         rows = self.sets.union(places)
         return rows.listed if rows.num_listed <= BATCH_ROWS else None
 
+    def set_with(self, value: int) -> BitMap64 | None:
+        """Return the rows with one integer; see `Index.set_with`."""
+        places = self.sets.place_of_integer(value)
+        return None if places is None else self.sets.union(places).bitmap
+
     def estimate(self, query: Query) -> int | None:
         """Return about how many rows `search` would return."""
         try:
@@ -102,6 +108,7 @@ class _Bitmap(IndexType[BitmapIndex]):
     type_url = "/lance.table.BitmapIndexDetails"
     references = References.ROW_IDS
     files = (FILE,)
+    keeps_sets = True
 
     def require_supported(self, column: str, type: pa.DataType) -> None:
         """Raise an error if columns of a type cannot be indexed."""

@@ -306,8 +306,8 @@ class BTreeIndex(Index):
         elif isinstance(keys, np.ndarray) and keys.dtype.str in _PAIRED:
             found, parts = self._pages_with(first, stop), []
             while group := list(islice(found, _PAGES_AT_ONCE)):
-                sought = [
-                    (np.asarray(page.keys), page.references, low, high) for low, high, page in group
+                sought: list[Any] = [
+                    (page.keys, page.references, low, high) for low, high, page in group
                 ]
                 parts.append(equal_rows(keys, sought))
         else:

@@ -120,6 +120,12 @@ _INTEGERS = {
 }
 """The keys of types of integers, by the id of the type."""
 
+_LIMITS = {
+    kind: (form.type, int(np.iinfo(form).min), int(np.iinfo(form).max))
+    for kind, form in _INTEGERS.items()
+}
+"""How to make such a key, and the least and the greatest one."""
+
 Keys: TypeAlias = "NDArray[Any] | TextKeys"
 Side: TypeAlias = Literal["left", "right"]
 KeyRange: TypeAlias = tuple[Any, Any, Side, Side]
@@ -174,11 +180,11 @@ def keys_of(values: pa.Array) -> Keys:
 
 def integer_key(value: int, kind: pa.DataType) -> Any:
     """Return the key of an integer; None if a type does not have it, or has other values."""
-    form = _INTEGERS.get(kind.id)
-    if form is None:
+    limits = _LIMITS.get(kind.id)
+    if limits is None:
         return None
-    limits = np.iinfo(form)
-    return form.type(value) if limits.min <= value <= limits.max else None
+    key, least, most = limits
+    return key(value) if least <= value <= most else None
 
 
 def numbers_of(keys: Keys) -> NDArray[np.uint64] | None:

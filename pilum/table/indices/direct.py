@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self, TypeVar
 
+import pyarrow.types as pt
 from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
@@ -20,14 +22,21 @@ from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.queries import IsIn
 from pilum.table.indices.conditions import AllOf, Ask, Condition
+from pilum.table.indices.costs import LISTED_ROW_NS, READ_ROW_NS, num_rows_of, scan_ns
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.segments import UNREADABLE, OpenSegment, located
+from pilum.table.indices.segments import (
+    UNREADABLE,
+    OpenSegment,
+    located,
+    open_segment,
+    segments_of,
+)
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import Part, count_at, parts_at
 
-__all__ = ["DirectIndex", "direct_index", "direct_selection", "remember_direct"]
+__all__ = ["DirectIndex", "direct_selection", "index_of_integers", "remember_direct"]
 
 T = TypeVar("T")
 
@@ -35,7 +44,7 @@ _MOST_ESTIMATED, _MOST_TESTED = 64, 16
 """Rows of a part of an AND: by the estimate, which is too high for distinct values, and found."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DirectIndex:
     """The only index on a column, if it is one segment.
 
@@ -53,9 +62,12 @@ class DirectIndex:
     finds_all: bool
 
     @classmethod
-    def of(cls, segment: OpenSegment, covered: BitMap, most_rows: int) -> Self:
-        """Return the index."""
-        fragments = segment.snapshot.manifest.fragments
+    def of(cls, segment: OpenSegment, path: tuple[str, ...]) -> Self:
+        """Return the index on the column with a path."""
+        snapshot, covered = segment.snapshot, segment.fragments
+        fragments = snapshot.manifest.fragments
+        scanned_ns = scan_ns(snapshot, (".".join(path),), num_rows_of(snapshot, covered))
+        most_rows = int(scanned_ns / (LISTED_ROW_NS + READ_ROW_NS))
         is_whole = len(covered) == len(fragments) and fragments.are_ascending
         has_addresses = not segment.has_ids and segment.moved is None
         return cls(segment, covered, most_rows, is_whole and has_addresses)
@@ -74,7 +86,27 @@ class DirectIndex:
         Raises:
             CorruptFileError: If the entries of indices in the manifest are damaged.
         """
-        return self._answer(value, count_at)
+        return self._count_in_set(value) if self._counts_sets else self._answer(value, count_at)
+
+    @cached_property
+    def _counts_sets(self) -> bool:
+        """Whether there are sets of rows, which need not be listed, as all rows are live."""
+        fragments = self.segment.snapshot.manifest.fragments
+        are_live = not fragments.have_deletions
+        return self.finds_all and bool(self.most_rows) and are_live and self.segment.type.keeps_sets
+
+    def _count_in_set(self, value: int) -> int | None:
+        """Return the number of rows with one integer, as `count_with`."""
+        segment = self.segment
+        try:
+            index = segment.index
+            rows = index.set_with(value)
+        except UNREADABLE:  # the plan leaves it out, and warns of it
+            return None
+        if rows is None:
+            return self._answer(value, count_at)
+        segment.count_grown(index)
+        return int(rows.intersection_cardinality(segment.segment.addresses))
 
     def _answer(self, value: int, of: Callable[[Snapshot, Addresses], T]) -> T | None:
         """Return what a function returns for the addresses of rows with an integer."""
@@ -94,15 +126,41 @@ class DirectIndex:
             return None
 
 
-def remember_direct(snapshot: Snapshot, path: tuple[str, ...], direct: DirectIndex) -> None:
-    """Remember the index on a column, for `direct_selection`."""
+def remember_direct(snapshot: Snapshot, path: tuple[str, ...], segment: OpenSegment) -> DirectIndex:
+    """Remember the only index on a column, which is one segment; return it."""
+    direct = DirectIndex.of(segment, path)
     snapshot.prepared.put((DirectIndex, path), direct, 1)
+    return direct
 
 
 def direct_index(snapshot: Snapshot, path: tuple[str, ...]) -> DirectIndex | None:
     """Return the index on a column, if it is remembered."""
     found: DirectIndex | None = snapshot.prepared.get((DirectIndex, path))
     return found
+
+
+def index_of_integers(snapshot: Snapshot, name: str) -> DirectIndex | None:
+    """Return the only index on a top-level column, if it is one segment; the first call opens it.
+
+    None if it cannot be opened: the plan leaves it out, and warns of it.
+
+    Raises:
+        CorruptFileError: If the entries of indices in the manifest are damaged.
+    """
+    path = (name,)
+    found = direct_index(snapshot, path)
+    if found is not None or snapshot.prepared.get((index_of_integers, name)):
+        return found
+    snapshot.prepared.put((index_of_integers, name), True, 1)
+    field = snapshot.schema.by_name.get(name)
+    is_integer = field is not None and pt.is_integer(field.arrow_type)
+    own = segments_of(snapshot, field.id) if field is not None and is_integer else ()
+    if len(own) != 1 or not own[0].fragments:
+        return None
+    try:
+        return remember_direct(snapshot, path, open_segment(snapshot, own[0]))
+    except UNREADABLE:
+        return None
 
 
 def direct_selection(

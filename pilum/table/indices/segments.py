@@ -58,6 +58,7 @@ __all__ = [
     "open_segment",
     "open_segments",
     "segments",
+    "segments_of",
     "type_of_segment",
     "usable_segment",
 ]
@@ -338,7 +339,7 @@ def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
     return found
 
 
-def _segments_of(snapshot: Snapshot, field_id: FieldId) -> tuple[Segment, ...]:
+def segments_of(snapshot: Snapshot, field_id: FieldId) -> tuple[Segment, ...]:
     """Return those of `segments` that are of one field; the entries of others are not examined."""
     section = snapshot.manifest.index_section
     if not section:
@@ -401,7 +402,7 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     if known is not None:
         return known
     field = ScanColumn(snapshot.schema, path).leaf
-    own = () if field is None else _segments_of(snapshot, field.id)
+    own = () if field is None else segments_of(snapshot, field.id)
     wanted = [segment for segment in own if segment.fragments]
     found = []
     for segment in wanted:
@@ -509,8 +510,13 @@ def located(addresses: Addresses, fragments: BitMap) -> Addresses:
 
 
 def _is_covered(addresses: Addresses, fragments: BitMap) -> NDArray[np.bool_]:
-    numbers = np.array(fragments.to_array(), np.int64)
-    return np.isin(fragment_ids_of(addresses), numbers)
+    numbers = fragment_ids_of(addresses)
+    if not fragments:
+        return np.zeros(len(numbers), np.bool_)
+    first, last = fragments.min(), fragments.max()
+    if last - first + 1 == len(fragments):  # most tables
+        return (numbers >= first) & (numbers <= last)
+    return np.isin(numbers, np.array(fragments.to_array(), np.int64))
 
 
 def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
-import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.expressions.filter import BoundFilter, SqlFilter
@@ -30,7 +29,15 @@ from pilum.table.indices.conditions import (
     Unknown,
     condition_of,
 )
-from pilum.table.indices.direct import DirectIndex, direct_selection, remember_direct
+from pilum.table.indices.costs import (
+    FRAGMENT_NS,
+    LISTED_ROW_NS,
+    READ_ROW_NS,
+    num_rows_of,
+    scan_ns,
+    scan_of_unknown_ns,
+)
+from pilum.table.indices.direct import direct_selection, remember_direct
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.plans import (
     Asked,
@@ -43,22 +50,12 @@ from pilum.table.indices.plans import (
 )
 from pilum.table.indices.row_filter import RowFilter
 from pilum.table.indices.segments import are_all_open, open_segments
-from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["plan_of", "selection_of"]
 
-_LISTED_ROW_NS = 80
-_READ_ROW_NS = 100
-_SCANNED_ROW_NS = 2
-_SCANNED_BYTE_NS = 0.4
-_FRAGMENT_NS = 50_000
-"""Costs of a row that an index lists, of one that is read at its place, and of one that is scanned,
-and of beginning to read a fragment, as measured. An index lists rows by value: they are sorted."""
-_VARIABLE_BYTES = 32
-"""Assumed width of values of variable width."""
 _MOST_TIMES_MORE = 12
 _FEW_ROWS = 64
 """A part of an AND is not searched if it finds more times as many rows, and so many more."""
@@ -210,7 +207,7 @@ class _Planner:
                 inner = self.plan(part)
                 if inner is None:
                     return None
-                rest = max(_rows_of(self._snapshot, inner.covered) - inner.num_found, 0)
+                rest = max(num_rows_of(self._snapshot, inner.covered) - inner.num_found, 0)
                 return Negated(rest, inner.num_listed, inner.covered, inner)
             case Truth(part=part):
                 inner = self.plan(part)
@@ -246,9 +243,8 @@ class _Planner:
 
     def _cost_ns(self, num_found: int, index: NamedIndex) -> float:
         """Return the estimated cost of an index, with that of the rows that it does not cover."""
-        rest = self._snapshot.num_rows - _rows_of(self._snapshot, index.covered)
-        scanned_ns = rest * (_SCANNED_ROW_NS + _VARIABLE_BYTES * _SCANNED_BYTE_NS)
-        return num_found * (_LISTED_ROW_NS + _READ_ROW_NS) + scanned_ns
+        rest = self._snapshot.num_rows - num_rows_of(self._snapshot, index.covered)
+        return num_found * (LISTED_ROW_NS + READ_ROW_NS) + scan_of_unknown_ns(rest)
 
     def _indices_of(self, indexed: Indexed) -> tuple[NamedIndex, ...]:
         """Return the indices on a column, which the version remembers."""
@@ -264,18 +260,10 @@ class _Planner:
         if are_all_open(self._snapshot, path):
             prepared.put(key, found, 1)
             if self._use.segments is None and len(found) == 1 and len(found[0].segments) == 1:
-                self._remember_direct(indexed.path, found[0])
+                remember_direct(self._snapshot, indexed.path, found[0].segments[0])
         else:
             self.is_lasting = False
         return found
-
-    def _remember_direct(self, path: tuple[str, ...], index: NamedIndex) -> None:
-        """Remember the only index on a column, which is one segment."""
-        num_rows = _rows_of(self._snapshot, index.covered)
-        scan_ns = _scan_ns(self._snapshot, (".".join(path),), num_rows)
-        most_rows = int(scan_ns / (_LISTED_ROW_NS + _READ_ROW_NS))
-        direct = DirectIndex.of(index.segments[0], index.covered, most_rows)
-        remember_direct(self._snapshot, path, direct)
 
 
 def _connected(plans: Sequence[Plan], num_found: int, *, is_all: bool, is_whole: bool) -> Plan:
@@ -290,10 +278,10 @@ def _is_worth_it(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter, plan: Plan, use: IndexUse
 ) -> bool:
     """Return whether a plan is estimated to be faster than a scan of the filter's columns."""
-    num_rows = covered = _rows_of(snapshot, plan.covered)
+    num_rows = covered = num_rows_of(snapshot, plan.covered)
     num_fragments = len(plan.covered)
     if options.fragment_ids is not None:
-        num_rows = min(covered, _rows_of(snapshot, options.fragment_ids))
+        num_rows = min(covered, num_rows_of(snapshot, options.fragment_ids))
         num_fragments = min(num_fragments, len(options.fragment_ids))
     read_rows = plan.num_found * num_rows // max(covered, 1)
     if options.limit is not None and read_rows:
@@ -303,37 +291,6 @@ def _is_worth_it(
         num_fragments = max(int(num_fragments * share), 1)
     if use.only_counts:
         read_rows = 0
-    scan_ns = _scan_ns(snapshot, filter.columns, num_rows)
-    saved_ns = scan_ns + max(num_fragments - read_rows, 0) * _FRAGMENT_NS
-    return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= saved_ns
-
-
-def _scan_ns(snapshot: Snapshot, columns: tuple[str, ...], num_rows: int) -> float:
-    """Return the estimated time in which a scan tests rows of the columns of a filter."""
-    return num_rows * (_SCANNED_ROW_NS + _row_bytes(snapshot, columns) * _SCANNED_BYTE_NS)
-
-
-def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
-    fragments = snapshot.manifest.fragments
-    if len(fragment_ids) == len(fragments):
-        return snapshot.num_rows
-    found = map(fragments.find, fragment_ids)
-    return sum(fragment.num_rows for fragment in found if fragment is not None)
-
-
-def _row_bytes(snapshot: Snapshot, names: tuple[str, ...]) -> float:
-    """Return the width of the columns of a filter, which the version remembers."""
-    key = _row_bytes, names
-    found: float | None = snapshot.prepared.get(key)
-    if found is None:
-        columns = scan_columns(snapshot.described, names)
-        found = sum(_width_bytes(column.arrow.type) for column in columns)
-        snapshot.prepared.put(key, found, 1)
-    return found
-
-
-def _width_bytes(arrow: pa.DataType) -> float:
-    try:
-        return float(arrow.bit_width) / 8
-    except ValueError:
-        return _VARIABLE_BYTES
+    scanned_ns = scan_ns(snapshot, filter.columns, num_rows)
+    saved_ns = scanned_ns + max(num_fragments - read_rows, 0) * FRAGMENT_NS
+    return plan.num_listed * LISTED_ROW_NS + read_rows * READ_ROW_NS <= saved_ns
