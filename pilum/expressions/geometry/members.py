@@ -38,6 +38,8 @@ def without_empty_members(shapes: Shapes) -> Shapes:
 def _without_empty(shapes: Shapes) -> Shapes:
     shapely = import_shapely()
     kinds, found = shapely.get_type_id(shapes), shapes
+    if not (kinds >= shapely.GeometryType.MULTIPOINT).any():  # the first collection, for GEOS
+        return found
     for name, make in _MAKERS.items():
         places = np.flatnonzero(kinds == shapely.GeometryType[name])
         if not len(places):

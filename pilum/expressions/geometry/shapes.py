@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -27,6 +28,10 @@ _TYPES = {
     "geoarrow.multilinestring": "MULTILINESTRING",
     "geoarrow.multipolygon": "MULTIPOLYGON",
 }
+
+
+_BYTE_ORDERS = (b"\0", b"\1")
+"""The first byte of WKB."""
 
 
 def import_shapely() -> ModuleType:
@@ -60,6 +65,8 @@ def shapes_of(geometries: pa.Array) -> Shapes:
         if layout.form in {Form.BINARY, Form.TEXT}:
             require_shallow(values, layout.form)
             if layout.form is Form.BINARY:
+                if len(values) == 1 and values.null_count == 0:
+                    return np.array([_shape_of(values[0].as_py())], np.object_)
                 _require_byte_order(values)
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
             return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
@@ -71,11 +78,23 @@ def shapes_of(geometries: pa.Array) -> Shapes:
     return shapes
 
 
+@lru_cache(maxsize=16)
+def _shape_of(value: bytes) -> Any:
+    """Return the shape of WKB, such as a constant, which a filter needs several times."""
+    if value[:1] not in _BYTE_ORDERS:
+        raise _without_byte_order()
+    return import_shapely().from_wkb(value)
+
+
 def _require_byte_order(values: pa.Array) -> None:
     """Raise ValueError if a value does not begin as WKB; shapely also takes hexadecimal text."""
-    begins = pc.is_in(pc.binary_slice(values, 0, 1), pa.array([b"\0", b"\1"], values.type))
+    begins = pc.is_in(pc.binary_slice(values, 0, 1), pa.array(_BYTE_ORDERS, values.type))
     if not pc.all(pc.or_(begins, values.is_null())).as_py():
-        raise ValueError("binary values without a byte order")
+        raise _without_byte_order()
+
+
+def _without_byte_order() -> ValueError:
+    return ValueError("binary values without a byte order")
 
 
 def _boxes(values: pa.Array) -> Shapes:

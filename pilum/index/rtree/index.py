@@ -76,6 +76,7 @@ class RTreeIndex(Index):
         self._bbox = _bbox(file)
         self._rows = StoredRows(file, COLUMNS, self._check)
         self._page_boxes = np.empty((0, 4))
+        self._sought: tuple[InBox, NDArray[np.int64]] | None = None
         if self._num_items < file.num_rows:
             self._page_boxes = self._read_page_boxes(file.num_rows)
 
@@ -107,7 +108,7 @@ class RTreeIndex(Index):
             return None
         box = np.array([query.ends])
         found = [np.empty(0, np.uint64)]
-        if len(pages := self._pages_of(box)):
+        if len(pages := self._pages_with(query, box)):
             boxes, references = self._rows.at(self._ranges(pages, self._num_items))
             found.append(references[overlap(boxes, box)])
         return Answer(RowSet.of(np.concatenate(found)), is_exact=False)
@@ -121,7 +122,7 @@ class RTreeIndex(Index):
         box = np.array([query.ends])
         if self._num_items <= self.page_rows:
             return int(_shares(self._bbox[None], box)[0] * self._num_items)
-        pages = self._pages_of(box)
+        pages = self._pages_with(query, box)
         counts = np.minimum(self._num_items - pages * self.page_rows, self.page_rows)
         return int((_shares(self._page_boxes[pages], box) * counts).sum())
 
@@ -166,6 +167,13 @@ class RTreeIndex(Index):
         for first in range(0, self._num_items, step):
             yield self._rows.read(RowRanges.one(first, min(first + step, self._num_items)))
 
+    def _pages_with(self, query: InBox, box: Boxes) -> NDArray[np.int64]:
+        """Return `_pages_of` for a query; an estimate is followed by a search."""
+        sought = self._sought
+        if sought is None or sought[0] is not query:
+            sought = self._sought = query, self._pages_of(box)
+        return sought[1]
+
     def _pages_of(self, box: Boxes) -> NDArray[np.int64]:
         """Return the pages of rows that may have boxes that overlap a box, in ascending order."""
         levels = self._levels
@@ -209,7 +217,8 @@ def _shares(boxes: Boxes, box: Boxes) -> NDArray[np.float64]:
         sides = boxes[:, 2:] - boxes[:, :2]
         common = np.minimum(boxes, box)[:, 2:] - np.maximum(boxes, box)[:, :2]
         shares = np.where(sides > 0, common / sides, common >= 0).prod(axis=1)
-    known: NDArray[np.float64] = np.nan_to_num(shares, nan=1.0).clip(0.0, 1.0)
+    shares[np.isnan(shares)] = 1.0
+    known: NDArray[np.float64] = shares.clip(0.0, 1.0)
     return known
 
 
