@@ -25,7 +25,7 @@ from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.fields import Field, FieldId
 from pilum.format.paths import LeafPath
 
-__all__ = ["assemble", "assemble_leaf", "string_views"]
+__all__ = ["assemble", "assemble_leaf", "assemble_member", "string_views"]
 
 _OFFSET_BYTES = {
     pa.string().id: 4,
@@ -57,6 +57,16 @@ def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
     if layer.length != num_rows:
         raise _wrong_slots(field, num_rows, layer)
     return _leaf(field.arrow_type, decoded, layer)
+
+
+def assemble_member(field: Field, decoded: Decoded, num_rows: int) -> pa.Array | None:
+    """Build the array of a member of a top-level struct; None if the struct has nulls."""
+    if len(decoded.layers) != 2:
+        raise CorruptFileError(f"field {field.name!r}: {len(decoded.layers)} layers")
+    layer, around = decoded.layers
+    if layer.length != num_rows or around.length != num_rows:
+        raise _wrong_slots(field, num_rows, layer)
+    return None if around.null_count else _leaf(field.arrow_type, decoded, layer)
 
 
 def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:

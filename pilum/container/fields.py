@@ -363,6 +363,20 @@ class LeafFieldReader(PagedFieldReader):
             self._known[number] = page
         return self._known[number]
 
+    @cached_property
+    def members(self) -> list[LeafFieldReader]:
+        """The readers of the members of a struct of leaves; the field itself if it is a leaf.
+
+        None of them for any other field, and if a member is in no file.
+        """
+        if self.is_one_leaf:
+            return [self]
+        children, known = self.field.children, self.leaves
+        is_plain = self.field.is_struct and not self.has_members
+        if not is_plain or any(child.children or child.id not in known for child in children):
+            return []
+        return [type(self)(child, {child.id: known[child.id]}, self.num_rows) for child in children]
+
     @property
     def has_masks(self) -> bool:
         """Whether pages of the field may be tested without decoding them: it has one leaf."""

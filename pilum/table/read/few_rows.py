@@ -3,14 +3,15 @@
     addresses ──▶ rows of each fragment ──▶ known pages ──▶ one kernel call ──▶ the given order
                                         ──▶ plain pages ──▶ the bytes of the rows
 
-This is what searches and lookups end with, so it takes as few steps as possible. Columns with
-members, small files in memory and pages that are not known yet are read as `take` reads them.
+This is what searches and lookups end with, so it takes as few steps as possible. Structs whose
+members are values count as several columns, unless they have nulls. Other columns with members,
+small files in memory and pages that are not known yet are read as `take` reads them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 
 from pilum.arrays import has_dictionaries, join_arrays, taken
 from pilum.blocks import NUMBERS, fixed_bytes, number_array
-from pilum.container.assemble import assemble_leaf
+from pilum.container.assemble import assemble_leaf, assemble_member
 from pilum.container.fields import LeafFieldReader
 from pilum.container.plain_rows import PlainRows
 from pilum.container.segments import FieldReader
+from pilum.encodings.base import Decoded
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
+from pilum.format.fields import Field
 from pilum.format.rows import Addresses, RowRanges
 from pilum.storage.base import Fetched
 from pilum.table.read.columns import MetaColumns, ReadColumns
@@ -63,8 +66,6 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
     fragments = list(_fragments(snapshot, distinct, wanted))
     if sum([len(rows) for _, rows in fragments]) < len(distinct):
         return None  # some rows do not exist
-    if not all(_are_readable(fields) for fields, _ in fragments):
-        return None
     arrays = _read(fragments, wanted)
     if arrays is None:
         return None
@@ -90,12 +91,7 @@ def few_rows_of(
     """
     if not wanted.fields or not parts:
         return None
-    fragments: list[tuple[list[FieldReader], _Rows]] = []
-    for reader, rows in parts:
-        fields = reader.fields(wanted.fields)
-        if not _are_readable(fields):
-            return None
-        fragments.append((fields, rows))
+    fragments = [(reader.fields(wanted.fields), rows) for reader, rows in parts]
     arrays = _read(fragments, wanted)
     if arrays is None:
         return None
@@ -110,12 +106,18 @@ def few_rows_of(
     return pa.Table.from_arrays(arrays, schema=wanted.schema)
 
 
-def _are_readable(fields: Sequence[FieldReader]) -> bool:
-    """Return whether all pages of fields are known or plain, as far as they were read."""
+def _leaves_of(fields: Sequence[FieldReader]) -> list[list[LeafFieldReader]]:
+    """Return the leaves of each field; nothing if one has other pages than known or plain ones."""
+    found = []
     for field in fields:
-        if not isinstance(field, LeafFieldReader) or field.has_other_pages:
-            return False
-    return True
+        leaves = field.members if isinstance(field, LeafFieldReader) else []
+        if not leaves:
+            return []
+        for leaf in leaves:
+            if leaf.has_other_pages:
+                return []
+        found.append(leaves)
+    return found
 
 
 def _read(
@@ -123,20 +125,32 @@ def _read(
 ) -> list[pa.Array] | None:
     """Read rows of the fields of fragments; None if they have to be read another way."""
     pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
-    runs: list[list[_Run | _PlainRun]] = [[] for _ in wanted.fields]
+    runs: list[list[list[_Run | _PlainRun]]] = []
     try:
         for fields, rows in fragments:
             made: _Ranges = {}
-            for own, field in zip(runs, fields, strict=True):
-                assert isinstance(field, LeafFieldReader)
-                if not _add(field, rows, made, pages, own):
-                    field.has_other_pages = True
-                    return None
-        if not fragments:
+            columns = _leaves_of(fields)
+            if not columns:
+                return None
+            if not runs:
+                runs = [[[] for _ in leaves] for leaves in columns]
+            for leaves, column in zip(columns, runs, strict=True):
+                for leaf, own in zip(leaves, column, strict=True):
+                    if not _add(leaf, rows, made, pages, own):
+                        leaf.has_other_pages = True
+                        return None
+        if not runs:
             return None
-        return _arrays(wanted, pages, runs)
+        have_nulls: list[int] = []
+        arrays = _arrays(wanted, pages, runs, have_nulls)
     except CorruptFileError:
         return None  # to be located
+    if not have_nulls:
+        return arrays
+    for fields, _ in fragments:  # from now on, these structs are read another way
+        for leaf in [leaf for place in have_nulls for leaf in _leaves_of([fields[place]])[0]]:
+            leaf.has_other_pages = True
+    return None
 
 
 def _add(
@@ -210,24 +224,51 @@ class _Run:
 def _arrays(
     wanted: ReadColumns,
     pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
-    runs: Sequence[Sequence[_Run | _PlainRun]],
+    runs: Sequence[Sequence[Sequence[_Run | _PlainRun]]],
+    have_nulls: list[int],
 ) -> list[pa.Array]:
-    """Return the columns that are in files."""
-    groups = [run.places for own in runs for run in own if isinstance(run, _Run)]
-    plain = [run.rows.request(run.offsets) for own in runs for run in own if type(run) is _PlainRun]
+    """Return the columns that are in files; add the places of structs that have nulls."""
+    every = [run for column in runs for own in column for run in own]
+    groups = [run.places for run in every if isinstance(run, _Run)]
+    plain = [run.rows.request(run.offsets) for run in every if type(run) is _PlainRun]
     known, others = read_known(pages, groups, plain)
     decoded, fetched = iter(known), iter(others)
     arrays = []
     stored = [column for column in wanted.columns if column.field is not None]
-    for column, field, own in zip(stored, wanted.fields, runs, strict=True):
-        pieces = [
-            assemble_leaf(field, next(decoded), run.num_rows)
-            if isinstance(run, _Run)
-            else run.read(field.arrow_type, next(fetched))
-            for run in own
+    for place, (column, field, own) in enumerate(zip(stored, wanted.fields, runs, strict=True)):
+        what = f"column {column.name!r}"
+        if not field.children:
+            pieces = _pieces(field, own[0], decoded, fetched, assemble_leaf)
+            arrays.append(column.pick(join_arrays(pieces, what)))
+            continue
+        members = [
+            _pieces(child, leaf, decoded, fetched, assemble_member)
+            for child, leaf in zip(field.children, own, strict=True)
         ]
-        arrays.append(column.pick(join_arrays(pieces, f"column {column.name!r}")))
+        if any(piece is None for pieces in members for piece in pieces):
+            have_nulls.append(place)
+            continue
+        children = [join_arrays(pieces, what) for pieces in members]
+        count = len(children[0])
+        array = pa.Array.from_buffers(field.arrow_type, count, [None], 0, children=children)
+        arrays.append(column.pick(array))
     return arrays
+
+
+def _pieces(
+    field: Field,
+    runs: Sequence[_Run | _PlainRun],
+    decoded: Iterator[Decoded],
+    fetched: Iterator[Fetched],
+    assembled: Callable[[Field, Decoded, int], pa.Array | None],
+) -> list[pa.Array]:
+    """Return the rows of a leaf, from the next of what was decoded and fetched."""
+    return [
+        assembled(field, next(decoded), run.num_rows)
+        if isinstance(run, _Run)
+        else run.read(field.arrow_type, next(fetched))
+        for run in runs
+    ]
 
 
 def reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:

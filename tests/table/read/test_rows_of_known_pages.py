@@ -19,6 +19,9 @@ from pilum.table.read.take import _columns, parts_at, take_addresses
 
 SIZE = 60_000
 COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
+COLUMNS += ["pair", "held"]
+OTHERS = {"list", "held"}
+"""Columns that are not read this way: lists, and structs that are null."""
 
 
 def rows() -> pa.Table:
@@ -41,6 +44,14 @@ def rows() -> pa.Table:
         }
     )
     full_zip = {"lance-encoding:structural-encoding": "fullzip"}  # which stores values as they are
+    values = pa.array(random.random(SIZE)), table["small"].chunk(0), table["text"].chunk(0)
+    members = [
+        pa.field(name, value.type, metadata=full_zip if name == "x" else None)
+        for name, value in zip("xyz", values, strict=True)
+    ]
+    pair = pa.StructArray.from_arrays(values, fields=members)
+    held = pa.StructArray.from_arrays(values, fields=members, mask=pa.array(holes))
+    table = table.append_column("pair", pair).append_column("held", held)
     fields = [
         field.with_metadata(full_zip if field.name in ("noise", "float") else {})
         for field in table.schema
@@ -78,7 +89,7 @@ def test_rows_are_those_of_the_table(
     addresses = addresses_of_rows(wanted // (SIZE // 3), wanted % (SIZE // 3))
     expected = table.select(names).take(pa.array(places))
     assert take_addresses(dataset.snapshot, addresses, names).equals(expected)
-    own = [name for name in names if name != "list"]
+    own = [name for name in names if name not in OTHERS]
     if own:
         found = few_rows(dataset.snapshot, addresses, _columns(dataset.snapshot, own))
         assert found is not None
@@ -92,7 +103,7 @@ def test_hundreds_of_rows_are_those_of_the_table(
     random = np.random.default_rng(seed)
     count = int(random.integers(2, FEW_ROWS + 1))
     places = np.sort(random.choice(SIZE, count, replace=False))
-    names = [name for name in COLUMNS if name != "list"]
+    names = [name for name in COLUMNS if name not in OTHERS]
     parts = parts_at(
         dataset.snapshot, addresses_of_rows(places // (SIZE // 3), places % (SIZE // 3))
     )
@@ -103,8 +114,8 @@ def test_hundreds_of_rows_are_those_of_the_table(
 
 
 def test_other_columns_are_read_another_way(dataset: pilum.LanceDataset) -> None:
-    snapshot, addresses = dataset.snapshot, np.array([5, 1], np.uint64)
-    for names in (["list"], ["id", "_rowid"], ["_rowaddr"]):
+    snapshot, addresses = dataset.snapshot, np.arange(FEW_ADDRESSES, 0, -1, dtype=np.uint64)
+    for names in (["list"], ["id", "held"], ["held"], ["id", "_rowid"], ["_rowaddr"]):
         assert few_rows(snapshot, addresses, _columns(snapshot, names)) is None
     for missing in (SIZE, 9 << 32):
         wrong = np.array([1, missing], np.uint64)
