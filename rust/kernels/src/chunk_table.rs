@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::chunks::Chunk;
-use crate::error::{Result, out_of_range};
+use crate::chunks::{Chunk, Stored, parse, visit};
+use crate::error::{Result, ensure, out_of_range};
 
 /// Chunks begin at multiples of so many bytes.
 const UNIT: usize = 8;
@@ -28,27 +28,63 @@ pub struct ChunkTable {
 }
 
 impl ChunkTable {
+    /// Reads the table of all chunks.
+    pub fn read(stored: &Stored<'_>) -> Result<Self> {
+        if stored.index.is_some() {
+            return Self::of(&parse(stored)?);
+        }
+        let mut table = Self::with_capacity(stored.words.len() / stored.width());
+        let mut last = None;
+        visit(stored, |chunk| {
+            last = Some(chunk);
+            table.push(chunk)
+        })?;
+        table.end(last)?;
+        let rows = table.end_row();
+        ensure(rows == stored.num_rows, "rows", rows, stored.num_rows)?;
+        Ok(table)
+    }
+
     /// Keeps chunks that lie one after the other.
     pub fn of(chunks: &[Chunk]) -> Result<Self> {
-        let mut entries = Vec::with_capacity(chunks.len() + 1);
+        let mut table = Self::with_capacity(chunks.len());
         for chunk in chunks {
-            entries.push(Entry {
-                start: small(chunk.start / UNIT, "chunks, bytes")?,
-                first_row: small(chunk.first_row, "rows of the page")?,
-                num_values: small(chunk.num_values, "values of a chunk")?,
-                continues: chunk.continues,
-            });
+            table.push(*chunk)?;
         }
-        let (end, end_row) = chunks.last().map_or((0, 0), |last| {
+        table.end(chunks.last().copied())?;
+        Ok(table)
+    }
+
+    fn with_capacity(count: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(count + 1),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, chunk: Chunk) -> Result<()> {
+        self.entries.push(Entry {
+            start: small(chunk.start / UNIT, "chunks, bytes")?,
+            first_row: small(chunk.first_row, "rows of the page")?,
+            num_values: small(chunk.num_values, "values of a chunk")?,
+            continues: chunk.continues,
+        });
+        Ok(())
+    }
+
+    /// Adds the ends, given the last chunk.
+    fn end(&mut self, last: Option<Chunk>) -> Result<()> {
+        let ends = last.map_or((0, 0), |last| {
             (last.start + last.size, last.first_row + last.num_rows)
         });
-        entries.push(Entry {
-            start: small(end / UNIT, "chunks, bytes")?,
-            first_row: small(end_row, "rows of the page")?,
+        self.push(Chunk {
+            start: ends.0,
+            size: 0,
             num_values: 0,
+            first_row: ends.1,
+            num_rows: 0,
             continues: false,
-        });
-        Ok(Self { entries })
+        })
     }
 
     /// The chunk with a number.
@@ -96,7 +132,12 @@ impl ChunkTable {
 
     /// The number of the first chunk that does not have a property which all chunks before it have.
     pub fn partition_point(&self, has: impl Fn(&Chunk) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
+        self.partition_point_from(0, has)
+    }
+
+    /// The same among the chunks from a number on; all before it have the property.
+    pub fn partition_point_from(&self, from: usize, has: impl Fn(&Chunk) -> bool) -> usize {
+        let (mut low, mut high) = (from, self.len());
         while low < high {
             let middle = low.midpoint(high);
             if self.get(middle).is_some_and(|chunk| has(&chunk)) {
@@ -115,7 +156,7 @@ fn small<T: TryFrom<usize>>(number: usize, what: &str) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -138,6 +179,58 @@ mod tests {
         assert_eq!((table.len(), table.get(3)), (3, None));
         assert_eq!(table.partition_point(|chunk| chunk.first_row < 5), 1);
         assert_eq!(table.partition_point(|_| true), 3);
+    }
+
+    #[test]
+    fn a_table_that_is_read_has_the_chunks_of_the_page() {
+        let words: Vec<u8> = [0x13u16, 0x02, 0x25, 0x00]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let stored = Stored {
+            words: &words,
+            index: None,
+            large: false,
+            num_items: 51,
+            num_rows: 51,
+            body_bytes: 56,
+        };
+        let table = ChunkTable::read(&stored).unwrap();
+        let chunks = parse(&stored).unwrap();
+        assert_eq!(table.range(0..9).collect::<Vec<_>>(), chunks);
+        assert_eq!((table.len(), table.end_row()), (4, 51));
+        for wrong in [
+            Stored {
+                num_items: 44,
+                ..stored
+            },
+            Stored {
+                num_rows: 50,
+                ..stored
+            },
+            Stored {
+                body_bytes: 55,
+                ..stored
+            },
+            Stored {
+                large: true,
+                num_items: 51,
+                ..stored
+            },
+            Stored {
+                words: &words[..3],
+                ..stored
+            },
+            Stored {
+                words: &[],
+                ..stored
+            },
+        ] {
+            assert_eq!(
+                ChunkTable::read(&wrong).unwrap_err().to_string(),
+                parse(&wrong).unwrap_err().to_string()
+            );
+        }
     }
 
     #[test]

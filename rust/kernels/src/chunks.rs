@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use crate::chunk_table::ChunkTable;
-use crate::error::{Corrupt, Result, ensure, size, u16_at, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, out_of_range, size, u64_at};
 
 /// One chunk within the bytes of its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,13 @@ pub struct Stored<'a> {
     pub body_bytes: usize,
 }
 
+impl Stored<'_> {
+    /// Bytes of a chunk word.
+    pub fn width(&self) -> usize {
+        if self.large { 4 } else { 2 }
+    }
+}
+
 const MAX_CHUNK_VALUES: usize = 32_768;
 const INDEX_BYTES: usize = 16;
 
@@ -65,7 +72,22 @@ const DENSE: usize = 2;
 
 /// Reads the table of all chunks.
 pub fn parse(stored: &Stored<'_>) -> Result<Vec<Chunk>> {
-    let width = if stored.large { 4 } else { 2 };
+    let mut chunks = Vec::with_capacity(stored.words.len() / stored.width());
+    visit(stored, |chunk| {
+        chunks.push(chunk);
+        Ok(())
+    })?;
+    if let Some(index) = stored.index {
+        set_rows(&mut chunks, index, stored.num_rows)?;
+    }
+    let rows = chunks.last().map_or(0, Chunk::end_row);
+    ensure(rows == stored.num_rows, "rows", rows, stored.num_rows)?;
+    Ok(chunks)
+}
+
+/// Visits all chunks in their order; without lists, a value of a chunk is a row.
+pub fn visit(stored: &Stored<'_>, mut found: impl FnMut(Chunk) -> Result<()>) -> Result<()> {
+    let width = stored.width();
     let count = stored.words.len() / width;
     let whole = count > 0 && stored.words.len().is_multiple_of(width);
     ensure(
@@ -74,32 +96,29 @@ pub fn parse(stored: &Stored<'_>) -> Result<Vec<Chunk>> {
         stored.words.len(),
         format_args!("a multiple of {width}"),
     )?;
-    let mut chunks = Vec::with_capacity(count);
-    let (mut start, mut values) = (0, 0);
-    for index in 0..count {
-        let word = if stored.large {
-            let word = u32_at(stored.words, width * index, "chunk words")?;
-            size(word, "chunk word")?
-        } else {
-            usize::from(u16_at(stored.words, width * index, "chunk words")?)
+    let (mut start, mut values, mut last) = (0, 0, 0);
+    for (index, word) in stored.words.chunks_exact(width).enumerate() {
+        let word = match *word {
+            [low, high] => usize::from(u16::from_le_bytes([low, high])),
+            [a, b, c, d] => size(u32::from_le_bytes([a, b, c, d]), "chunk word")?,
+            _ => return Err(out_of_range("chunk words")),
         };
-        let is_last = index + 1 == count;
-        let num_values = if is_last {
+        last = if index + 1 == count {
             stored.num_items.saturating_sub(values)
         } else {
             1 << (word & 15)
         };
         let bytes = ((word >> 4) + 1) * 8;
-        chunks.push(Chunk {
+        found(Chunk {
             start,
             size: bytes,
-            num_values,
+            num_values: last,
             first_row: values,
-            num_rows: num_values,
+            num_rows: last,
             continues: false,
-        });
+        })?;
         start += bytes;
-        values += num_values;
+        values += last;
     }
     ensure(
         start <= stored.body_bytes,
@@ -107,19 +126,12 @@ pub fn parse(stored: &Stored<'_>) -> Result<Vec<Chunk>> {
         start,
         format_args!("at most {}", stored.body_bytes),
     )?;
-    let last = chunks.last().map_or(0, |chunk| chunk.num_values);
     ensure(
         (1..=MAX_CHUNK_VALUES).contains(&last),
         "values of the last chunk",
         last,
         format_args!("1 to {MAX_CHUNK_VALUES}"),
-    )?;
-    if let Some(index) = stored.index {
-        set_rows(&mut chunks, index, stored.num_rows)?;
-    }
-    let rows = chunks.last().map_or(0, Chunk::end_row);
-    ensure(rows == stored.num_rows, "rows", rows, stored.num_rows)?;
-    Ok(chunks)
+    )
 }
 
 /// Sets the rows of each chunk by the repetition index.
@@ -181,21 +193,23 @@ pub fn pick(table: &ChunkTable, rows: &[Range<usize>]) -> Result<Picked> {
     let begin = table.partition_point(|chunk| chunk.end_row() <= first.start);
     let after = table.partition_point(|chunk| chunk.begin_row() < last.end);
     let count = after.saturating_sub(begin);
-    let is_dense = DENSE * rows.len() >= count;
-    let mut wanted = Vec::with_capacity(count.min(2 * rows.len()));
-    let mut cursor = 0;
-    for (number, chunk) in table.range(begin..after).enumerate() {
-        while rows
-            .get(cursor)
-            .is_some_and(|range| range.end <= chunk.begin_row())
-        {
-            cursor += 1;
-        }
-        let holds = rows
-            .get(cursor)
-            .is_some_and(|range| range.start < chunk.end_row());
-        if is_dense || holds {
-            wanted.push((number, chunk));
+    if DENSE * rows.len() >= count {
+        let every: Vec<_> = (begin..after).zip(table.range(begin..after)).collect();
+        return Ok(in_ranges(&every));
+    }
+    let mut wanted: Vec<(usize, Chunk)> = Vec::with_capacity(2 * rows.len());
+    let mut from = begin;
+    for range in rows {
+        // Chunks before those of the last range are looked at no more.
+        let first = table.partition_point_from(from, |chunk| chunk.end_row() <= range.start);
+        for (number, chunk) in (first..after).zip(table.range(first..after)) {
+            if chunk.begin_row() >= range.end {
+                break;
+            }
+            if wanted.last().is_none_or(|&(last, _)| last < number) {
+                wanted.push((number, chunk));
+            }
+            from = number;
         }
     }
     Ok(in_ranges(&wanted))
@@ -264,6 +278,41 @@ mod tests {
     fn what_is_near_is_one_range() {
         assert_eq!(ranges(100, &[5..6, 25..26]), [(0, 24)]);
         assert_eq!(ranges(100, &[10..11, 11..30]), [(8, 16)]);
+    }
+
+    #[test]
+    fn rows_far_apart_need_the_chunks_that_hold_them() {
+        let every = table(1000, 8);
+        for step in [7, 60, 333, 2500] {
+            let rows: Vec<_> = (3..9_990)
+                .step_by(step)
+                .map(|row| row..row + 1 + row % 25)
+                .take_while(|range| range.end < 9_990)
+                .fold(Vec::new(), |mut kept: Vec<Range<usize>>, range| {
+                    if kept.last().is_none_or(|last| last.end < range.start) {
+                        kept.push(range);
+                    }
+                    kept
+                });
+            let picked = pick(&every, &rows).unwrap();
+            let starts = picked.chunks.iter().map(|(range, chunk)| {
+                let (start, _) = *picked.ranges.get(*range).unwrap();
+                (start + chunk.start) / 8
+            });
+            let found: Vec<_> = starts.collect();
+            let holds = |chunk: &usize| {
+                let (first, end) = (10 * chunk, 10 * chunk + 10);
+                rows.iter()
+                    .any(|range| range.start < end && first < range.end)
+            };
+            let needed: Vec<_> = (0..1000).filter(holds).collect();
+            let last = *needed.last().unwrap();
+            if DENSE * rows.len() < last {
+                assert_eq!(found, needed, "{step}");
+            } else {
+                assert!(needed.iter().all(|chunk| found.contains(chunk)), "{step}");
+            }
+        }
     }
 
     #[test]

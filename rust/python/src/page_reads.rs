@@ -84,7 +84,7 @@ impl ChunkTable {
             num_rows,
             body_bytes,
         };
-        let parsed = chunks::parse(&stored).and_then(|all| chunk_table::ChunkTable::of(&all));
+        let parsed = chunk_table::ChunkTable::read(&stored);
         Ok(Self(parsed.map_err(|error| corrupt(py, &error))?))
     }
 
