@@ -13,6 +13,9 @@ use crate::error::{Result, out_of_range};
 /// The most documents of a window.
 pub const MOST_DOCUMENTS: u32 = 1 << 16;
 
+/// Documents of a word that are listed without a condition.
+const BITS_AT_ONCE: usize = 4;
+
 /// Documents with scores.
 #[derive(Default)]
 pub struct Candidates {
@@ -28,6 +31,16 @@ pub struct Candidates {
     /// Which documents of the window there are, one bit for each, and how many are before a word.
     words: Vec<u64>,
     ranks: Vec<u32>,
+}
+
+/// A token whose documents are collected. A document belongs to the first driver that it has.
+#[derive(Clone, Copy)]
+pub struct Driver {
+    pub leaf: usize,
+    /// What all other tokens can add to its scores.
+    pub rest: f64,
+    /// The same in documents that belong to it, where those before it add nothing.
+    pub below: f64,
 }
 
 /// A range of documents, and which of them count.
@@ -50,32 +63,39 @@ impl Window<'_> {
 }
 
 impl Candidates {
-    /// Collects the documents of drivers; each comes with what other tokens can add.
+    /// Collects the documents of drivers.
     pub fn collect(
         &mut self,
-        drivers: &[(usize, f64)],
+        drivers: &[Driver],
         leaves: &mut [Leaf<'_>],
         window: Window<'_>,
         best: &Best,
     ) -> Result<()> {
         self.width = leaves.len();
         self.entries.resize_with(drivers.len(), Vec::new);
-        for (entries, &(driver, rest)) in self.entries.iter_mut().zip(drivers) {
-            let leaf = leaves.get_mut(driver).ok_or_else(missing)?;
+        for (entries, driver) in self.entries.iter_mut().zip(drivers) {
+            let leaf = leaves.get_mut(driver.leaf).ok_or_else(missing)?;
             entries.clear();
-            collect(leaf, rest, window, best, entries)?;
+            collect(leaf, driver.rest, window, best, entries)?;
         }
         self.documents.clear();
         if let [entries] = self.entries.as_slice() {
             let documents = entries.iter().map(|(document, _)| *document);
             self.documents.extend(documents);
         } else {
-            self.unite(window)?;
+            self.words.clear();
+            let count = (window.high - window.low) / 64 + 1;
+            self.words.resize(count as usize, 0);
+            for (place, driver) in drivers.iter().enumerate() {
+                let factor = leaves.get(driver.leaf).ok_or_else(missing)?.factor;
+                self.mark(place, best.cutoff(driver.below, factor), window)?;
+            }
+            self.list(window)?;
         }
         self.begin();
-        for (place, &(driver, _)) in drivers.iter().enumerate() {
-            let factor = leaves.get(driver).ok_or_else(missing)?.factor;
-            self.put(place, driver, factor, window)?;
+        for (place, driver) in drivers.iter().enumerate() {
+            let factor = leaves.get(driver.leaf).ok_or_else(missing)?.factor;
+            self.put(place, driver.leaf, factor, window)?;
         }
         Ok(())
     }
@@ -87,13 +107,13 @@ impl Candidates {
         self.begin();
     }
 
-    /// Begins without any scores.
+    /// Begins without any scores; there is a line more than documents.
     fn begin(&mut self) {
         let count = self.documents.len();
         self.scores.clear();
-        self.scores.resize(count * self.width, ABSENT);
+        self.scores.resize((count + 1) * self.width, ABSENT);
         self.sums.clear();
-        self.sums.resize(count, 0.0);
+        self.sums.resize(count + 1, 0.0);
         self.left.clear();
         self.left.extend((0u32..).take(count));
     }
@@ -140,45 +160,66 @@ impl Candidates {
         })
     }
 
-    /// Makes a sorted list of the documents of all drivers.
-    fn unite(&mut self, window: Window<'_>) -> Result<()> {
-        let count = ((window.high - window.low) / 64 + 1) as usize;
-        self.words.clear();
-        self.words.resize(count, 0);
-        for &(document, _) in self.entries.iter().flatten() {
+    /// Marks the documents of a driver with scores above a cutoff.
+    fn mark(&mut self, place: usize, cutoff: f32, window: Window<'_>) -> Result<()> {
+        let entries = self.entries.get(place).ok_or_else(missing)?;
+        for &(document, score) in entries {
             let bit = document - window.low;
             let word = self.words.get_mut((bit / 64) as usize);
-            *word.ok_or_else(missing)? |= 1 << (bit % 64);
-        }
-        self.ranks.clear();
-        let mut rank = 0;
-        let mut first = window.low;
-        for &word in &self.words {
-            self.ranks.push(rank);
-            rank += word.count_ones();
-            let mut rest = word;
-            while rest != 0 {
-                self.documents.push(first + rest.trailing_zeros());
-                rest &= rest - 1;
-            }
-            first = first.saturating_add(64);
+            *word.ok_or_else(missing)? |= u64::from(score > cutoff) << (bit % 64);
         }
         Ok(())
     }
 
-    /// Puts the scores of a driver into the lines of its documents.
+    /// Makes a sorted list of the documents that are marked.
+    fn list(&mut self, window: Window<'_>) -> Result<()> {
+        let total: u32 = self.words.iter().map(|word| word.count_ones()).sum();
+        self.documents.resize(total as usize + BITS_AT_ONCE, 0);
+        self.ranks.clear();
+        let (mut rank, mut first) = (0, window.low);
+        for &word in &self.words {
+            self.ranks.push(rank);
+            let (mut rest, mut at) = (word, rank as usize);
+            // Most words have few bits, of no certain number: what is written beyond them is
+            // overwritten by the next word.
+            loop {
+                let slots = self.documents.get_mut(at..at + BITS_AT_ONCE);
+                for slot in slots.ok_or_else(missing)? {
+                    *slot = first.wrapping_add(rest.trailing_zeros());
+                    rest &= rest.wrapping_sub(1);
+                }
+                if rest == 0 {
+                    break;
+                }
+                at += BITS_AT_ONCE;
+            }
+            rank += word.count_ones();
+            first = first.wrapping_add(64);
+        }
+        self.documents.truncate(total as usize);
+        Ok(())
+    }
+
+    /// Puts the scores of a driver into the lines of its documents, as far as these are listed.
     fn put(&mut self, place: usize, token: usize, factor: f64, window: Window<'_>) -> Result<()> {
         let is_alone = self.entries.len() == 1;
-        let entries = self.entries.get(place).ok_or_else(missing)?;
+        let (entries, beyond) = (self.entries.get(place), self.documents.len());
+        let entries = entries.ok_or_else(missing)?;
         for (index, &(document, score)) in entries.iter().enumerate() {
             let line = if is_alone {
                 index
             } else {
                 let bit = document - window.low;
                 let word = (bit / 64) as usize;
-                let before = self.words.get(word).ok_or_else(missing)? & ((1 << (bit % 64)) - 1);
+                let marks = self.words.get(word).ok_or_else(missing)?;
+                let before = marks & ((1 << (bit % 64)) - 1);
                 let rank = self.ranks.get(word).ok_or_else(missing)? + before.count_ones();
-                rank as usize
+                // Without a branch: the line beyond all others is not read.
+                if marks >> (bit % 64) & 1 == 1 {
+                    rank as usize
+                } else {
+                    beyond
+                }
             };
             let slot = self.scores.get_mut(line * self.width + token);
             *slot.ok_or_else(missing)? = score;

@@ -5,8 +5,9 @@
 //! the k-th best score so far is skipped without decoding it (block-max pruning). Tokens with small
 //! bounds cannot lift a document above that score by themselves: only the documents of the others,
 //! the drivers, are collected (MaxScore). If every match contains a token, it may be the only
-//! driver. Documents that may be of use are then looked up in the other lists, and given up as soon
-//! as what is left cannot suffice.
+//! driver. A document belongs to the driver of the greatest bound that it has, and is left out if its
+//! score there and the smaller bounds do not suffice. Others are then looked up in the other lists,
+//! and given up as soon as what is left cannot suffice.
 //!
 //!     drivers ──▶ entries above a cutoff ──▶ scores of other tokens ──▶ tests ──▶ the best k
 //!
@@ -18,7 +19,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::candidates::{Candidates, MOST_DOCUMENTS, Window};
+use super::candidates::{Candidates, Driver, MOST_DOCUMENTS, Window};
 use super::clause::{Clause, Node};
 use super::cursor::{Decoded, total};
 use super::documents::{DocumentSet, END};
@@ -250,8 +251,8 @@ struct Plan<'a> {
     /// The bounds of the tokens: anywhere, and in the window.
     most: Vec<f64>,
     bounds: Vec<f64>,
-    /// Tokens whose documents are collected, with what others can add to their scores.
-    drivers: Vec<(usize, f64)>,
+    /// Tokens whose documents are collected.
+    drivers: Vec<Driver>,
     order: Vec<usize>,
     candidates: Candidates,
 }
@@ -376,13 +377,15 @@ impl<'a> Plan<'a> {
         let most = std::mem::take(&mut self.most);
         self.choose_drivers(&most, best);
         self.most = most;
-        if let [(driver, rest)] = *self.drivers.as_slice() {
-            let leaf = self.leaves.get_mut(driver).ok_or_else(missing)?;
-            low = leaf.cursor.next_above(low, best.cutoff(rest, leaf.factor));
+        if let [driver] = self.drivers.as_slice() {
+            let leaf = self.leaves.get_mut(driver.leaf).ok_or_else(missing)?;
+            let cutoff = best.cutoff(driver.rest, leaf.factor);
+            low = leaf.cursor.next_above(low, cutoff);
         }
         let mut end = None;
-        for &(driver, _) in &self.drivers {
-            let cursor = &mut self.leaves.get_mut(driver).ok_or_else(missing)?.cursor;
+        for driver in &self.drivers {
+            let leaf = self.leaves.get_mut(driver.leaf).ok_or_else(missing)?;
+            let cursor = &mut leaf.cursor;
             if low <= cursor.last() {
                 let own = cursor.until(low);
                 end = Some(end.map_or(own, |end: u32| end.min(own)));
@@ -422,14 +425,19 @@ impl<'a> Plan<'a> {
             required
         };
         self.drivers.clear();
-        let chosen = chosen.iter().map(|&leaf| (leaf, total - bound_of(leaf)));
-        self.drivers.extend(chosen);
+        let mut before = 0.0;
+        for &leaf in chosen.iter().rev() {
+            let rest = total - bound_of(leaf);
+            let below = rest - before;
+            before += bound_of(leaf);
+            self.drivers.push(Driver { leaf, rest, below });
+        }
     }
 
     /// The number of documents of the drivers.
     fn driver_cost(&self) -> usize {
         let own = self.drivers.iter();
-        let own = own.filter_map(|(driver, _)| self.leaves.get(*driver));
+        let own = own.filter_map(|driver| self.leaves.get(driver.leaf));
         own.map(Leaf::cost).sum()
     }
 
@@ -452,7 +460,7 @@ impl<'a> Plan<'a> {
         let candidates = &mut self.candidates;
         let bound_of = |leaf: usize| bounds.get(leaf).copied().unwrap_or(0.0).max(0.0);
         let (leaves, drivers) = (&self.leaves, &self.drivers);
-        let is_driver = |leaf: usize| drivers.iter().any(|(driver, _)| *driver == leaf);
+        let is_driver = |leaf: usize| drivers.iter().any(|driver| driver.leaf == leaf);
         self.order.clear();
         self.order
             .extend((0..leaves.len()).filter(|leaf| !is_driver(*leaf)));
@@ -474,7 +482,7 @@ impl<'a> Plan<'a> {
             left -= bound_of(token);
         }
         self.order
-            .extend(self.drivers.iter().map(|(leaf, _)| *leaf));
+            .extend(self.drivers.iter().map(|driver| driver.leaf));
         for (document, scores, sum) in candidates.iter() {
             if best.is_too_low(sum) {
                 continue;
