@@ -40,6 +40,7 @@ from pilum.expressions.nodes import (
     Negative,
     Not,
     Or,
+    compares_column,
     walk,
 )
 from pilum.expressions.patterns import match_like
@@ -176,7 +177,9 @@ def _or(node: Or, batch: pa.RecordBatch) -> Datum:
 
 def _guarded(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
     """Evaluate a node that can fail only for the given rows: `x <> 0 AND 1 / x > 2` works."""
-    if not any(isinstance(below, Arithmetic | Cast | Call) for below in walk(node)):
+    if compares_column(node) or not any(
+        isinstance(below, Arithmetic | Cast | Call) for below in walk(node)
+    ):
         return evaluate(node, batch)
     if isinstance(rows, pa.Scalar) or rows.true_count == len(rows):
         return evaluate(node, batch) if isinstance(rows, pa.Array) or rows.as_py() else rows

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -39,6 +40,7 @@ __all__ = [
     "Not",
     "Opaque",
     "Or",
+    "compares_column",
     "references",
     "walk",
 ]
@@ -231,17 +233,21 @@ def _collect(node: Expression, found: list[Expression]) -> None:
                 _collect(child, found)
 
 
+def compares_column(node: Expression) -> TypeGuard[Compare]:
+    """Return whether a node compares a column with a constant, as most parts of filters do."""
+    return type(node) is Compare and type(node.left) is Column and type(node.right) is Constant
+
+
 def references(node: Expression) -> tuple[str, ...]:
     """Return the columns that a bound expression reads, each once, in order of appearance.
 
     A member of a struct is a dotted path. If a name in the path contains a dot, or the whole struct
     is read too, the struct is named instead.
     """
-    if type(node) is Compare and type(node.right) is Constant:  # the common case
-        found = node.left.path if type(node.left) is Column else ()
-        if len(found) == 1:
-            return found
-    paths = [below.path for below in walk(node) if isinstance(below, Column)]
+    parts = node.operands if type(node) is And else (node,)
+    columns: list[Expression] = [part.left for part in parts if compares_column(part)]
+    every = columns if len(columns) == len(parts) else walk(node)
+    paths = [below.path for below in every if isinstance(below, Column)]
     if len(paths) == 1 and len(paths[0]) == 1:
         return paths[0]
     wanted = dict.fromkeys(_addressable(path) for path in paths)
