@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.arrays import join_arrays
+from pilum.bitmap import roaring
 from pilum.blocks import number_array, number_values
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
@@ -58,7 +59,7 @@ def document_type(column: ScanColumn) -> pa.DataType:
 
 def existing_fragments(snapshot: Snapshot) -> BitMap:
     """Return the ids of the fragments of a version."""
-    return BitMap([fragment.id for fragment in snapshot.manifest.fragments])
+    return roaring(snapshot.manifest.fragments.ids.astype(np.uint32))
 
 
 def index_rows(
