@@ -53,7 +53,7 @@ def _of_second(dataset: pilum.LanceDataset, work: Callable[[], object]) -> tuple
 
 @pytest.mark.parametrize(
     ("columns", "most_calls", "most_requests", "most_bytes"),
-    [(None, 260, 3, 30_000), (["number"], 135, 1, 8_500), (["city"], 105, 1, 500)],
+    [(None, 170, 3, 30_000), (["number"], 100, 1, 8_500), (["city"], 105, 1, 500)],
     ids=str,
 )
 def test_a_take_of_one_row(
@@ -135,4 +135,4 @@ def test_a_take_of_few_rows_of_many_fragments_decodes_them_together(tmp_path: Pa
     dataset = pilum.write_dataset(table, tmp_path / "a", max_rows_per_file=10_000)
     rows = list(range(0, len(table), 1000))
     assert dataset.take(rows) == table.take(rows)
-    assert num_calls(partial(dataset.take, rows)) <= 1760
+    assert num_calls(partial(dataset.take, rows)) <= 940
