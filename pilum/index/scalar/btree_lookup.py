@@ -140,7 +140,8 @@ class Lookup:
 
     def covers(self, page: int, first: Any, last: Any) -> bool:
         """Return whether a page with values may have these keys as its first and last one."""
-        place = int(self._places[page])
+        in_order = page < len(self.pages) and self.pages[page] == page  # as mostly
+        place = page if in_order else int(self._places[page])
         is_open = place < self.num_open
         is_after = is_open or bool(self.mins[place - self.num_open] <= first)
         return is_after and bool(last <= self.maxs[place])
@@ -208,7 +209,7 @@ def _integers(column: pa.Array) -> _Numbers:
 def _order(numbers: _Numbers, num_pages: int) -> _Numbers | None:
     """Return the order of pages by their numbers; None if they are in order, as mostly."""
     wanted, order = np.arange(num_pages), None
-    if not np.array_equal(numbers, wanted):
+    if len(numbers) != num_pages or not (numbers == wanted).all():
         order = np.argsort(numbers, kind="stable")
         _require(np.array_equal(numbers[order], wanted), f"page numbers of {num_pages} pages")
     return order
