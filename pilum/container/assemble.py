@@ -6,7 +6,7 @@ the first of its leaves that the file has; a member without a column is null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.blocks import NUMBERS, number_dtype
+from pilum.blocks import number_dtype
 from pilum.container.packed import unpack
 from pilum.encodings.base import Compressive, Decoded, DictionaryBlock, Layer, demand
 from pilum.encodings.compressive.constant import Constant
@@ -211,7 +211,7 @@ def _require_short(data: NDArray[np.uint8]) -> None:
         )
 
 
-def _sizes(buffers: Sequence[NDArray[Any]]) -> list[int]:
+def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
     return [buffer.nbytes for buffer in buffers]
 
 
@@ -296,19 +296,8 @@ def _look_up(
         words = kernels.look_up_words(decoded.buffers[0], width, dictionary.buffers[0], size)
         return _array(kind, layer, [words], [])
     numbers = _numbers(decoded, dictionary, layer)
-    if dictionary.num_values == 1 and kind.id in NUMBERS:
-        return _repeated(kind, dictionary.buffers, layer)
     indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
     return entries.take(indices)
-
-
-def _repeated(kind: pa.DataType, buffers: Sequence[NDArray[Any]], layer: Layer) -> pa.Array:
-    """Repeat one number without Arrow's take, which costs more than few rows do."""
-    width = kind.bit_width // 8
-    whole = len(buffers) == 1 and buffers[0].nbytes == width
-    demand(whole, f"value of type {kind}, bytes: expected {width}, found {_sizes(buffers)}")
-    values = np.full(layer.length, buffers[0].view(f"u{width}")[0])
-    return _array(kind, layer, [values], [])
 
 
 def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:
