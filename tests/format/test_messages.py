@@ -1,4 +1,4 @@
-"""Parsing messages: damaged bytes are one error, with each implementation of protobuf."""
+"""Parsing messages: damage and unknown members, with each implementation of protobuf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 CODE = """
 from google.protobuf.internal import api_implementation
 from pilum.errors import CorruptFileError
-from pilum.format.messages import parse_message
+from pilum.format.messages import has_unknown_members, parse_message
 from pilum.format.pb import file_pb2
 
 assert api_implementation.Type() in {implementations!r}, api_implementation.Type()
@@ -24,14 +24,19 @@ for data in damaged, truncated:
         assert str(error).startswith("field: ") and str(error).endswith("page 3"), str(error)
     else:
         raise AssertionError("no error")
-assert parse_message(file_pb2.Field, bytes([0x12, 1, 0x61])).name == "a"
+known = parse_message(file_pb2.Field, bytes([0x12, 1, 0x61]))
+assert known.name == "a" and not has_unknown_members(known)
+newer = parse_message(file_pb2.Field, bytes.fromhex("120161d80601"))  # field 107 = 1
+for _ in range(2):
+    assert has_unknown_members(newer)
+    newer.ByteSize()
 """
 
 
 @pytest.mark.parametrize(
     ("setting", "implementations"), [("python", ["python"]), ("upb", ["upb", "python"])]
 )
-def test_damaged_text_is_a_corrupt_file_with_each_implementation(
+def test_damage_and_unknown_members_are_noticed_with_each_implementation(
     setting: str, implementations: list[str]
 ) -> None:
     environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": setting}
