@@ -154,6 +154,11 @@ class _Memory:
         """Views of the page."""
         return Fetched(self._data, ranges.offsets, ranges.sizes)
 
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Never: the page is decoded."""
+        del offset, size
+        return False
+
     def close(self) -> None:
         """Nothing to close."""
 

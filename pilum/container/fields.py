@@ -126,10 +126,18 @@ class LeafSegment(Segment):
                 read.kept = bitmap, self.kept.offset
         return reads
 
+    @property
+    def is_mapped(self) -> bool:
+        """See `Segment.is_mapped`."""
+        return self._is_range and all(read.is_mapped for read in self._reads())
+
+    @property
+    def _is_range(self) -> bool:
+        return len(self.rows.bounds) == 1 and self.kept is None
+
     def parts(self, num_parts: int) -> list[LeafSegment]:
         """Split one range of rows, unless its page is stored as it is: such a page is mapped."""
-        is_range = len(self.rows.bounds) == 1 and self.kept is None
-        if not is_range or any(read.layout.plain_bytes for read in self._reads()):
+        if not self._is_range or any(read.layout.plain_bytes for read in self._reads()):
             return [self]
         start, stop = self.rows.bounds[0].tolist()
         step = -(-(stop - start) // (num_parts * BATCH_ROWS)) * BATCH_ROWS  # whole batches

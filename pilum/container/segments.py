@@ -113,6 +113,14 @@ class Segment(ABC):
         """Read the rows."""
         return read_segments([self])[0]
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the rows are stored as the result has them, and in memory.
+
+        They are mapped sooner than a thread wakes up.
+        """
+        return False
+
     def parts(self, num_parts: int) -> list[Self]:
         """Split the segment into at most so many, if threads decode these sooner than the whole."""
         del num_parts

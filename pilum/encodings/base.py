@@ -297,6 +297,17 @@ class PageRead:
         self.kept: tuple[NDArray[np.uint8], int] | None = None
         self.num_layers: int | None = None
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether a range of rows is stored as the result has it, and in memory."""
+        width = self.layout.plain_bytes
+        if width is None or not self.stored.buffers:
+            return False
+        start, stop = self.rows.bounds[0].tolist()
+        return self.source.is_mapped(
+            self.stored.buffer(0)[0] + start * width, (stop - start) * width
+        )
+
     def with_layout(self, layout: Layout) -> PageRead:
         """Return a read of the same rows from a page within this one."""
         page = PageRead(

@@ -131,6 +131,9 @@ class Source(Protocol):
             OSError: If the store fails.
         """
 
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Return whether a range that becomes a result as it is needs no copy, and is in memory."""
+
     def close(self) -> None:
         """Release the resources of the source; reading afterwards is an error."""
 
@@ -386,6 +389,10 @@ class MemorySource:
                     self.path,
                 )
         return Fetched(self.data, ranges.offsets, ranges.sizes)
+
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Return whether the file has the range."""
+        return 0 <= offset <= offset + size <= len(self.data)
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -258,6 +258,11 @@ class CloudSource:
         self._fill(pieces)
         return Fetched(buffer, layout.starts, ranges.sizes)
 
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Return False: all bytes are fetched."""
+        del offset, size
+        return False
+
     def close(self) -> None:
         """Mark the source as closed; reading afterwards is an error."""
         self._is_closed = True

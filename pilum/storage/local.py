@@ -297,6 +297,13 @@ class LocalSource:
             return self._read_one(ranges, int(ranges.offsets[0]), int(ranges.sizes[0]))
         return self._read_many(ranges.offsets, ranges.sizes)
 
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Return whether a range is long enough for a map, and in the page cache."""
+        if not self._maps or size < MAPPED_BYTES:
+            return False
+        file = self._file or self._open()
+        return can_map(file.number) and is_cached(file.number, offset, size)
+
     def close(self) -> None:
         """Close the file after the reads in progress; reading afterwards is an error."""
         self._is_closed = True
@@ -389,9 +396,9 @@ class LocalSource:
 
     def _mapped(self, offset: int, size: int) -> NDArray[np.uint8] | None:
         """Map a part of the file; None if it is to be copied."""
-        file = self._file or self._open()
-        if not can_map(file.number) or not is_cached(file.number, offset, size):
+        if not self.is_mapped(offset, size):
             return None
+        file = self._file or self._open()
         self._demand_size(file)
         try:
             mapped = map_bytes(file.number, offset, size)

@@ -45,6 +45,11 @@ class MemorySource:
                 raise CorruptFileError(f"{size} bytes at {offset}: outside of the file", self.path)
         return Fetched(self._data, ranges.offsets, ranges.sizes)
 
+    def is_mapped(self, offset: int, size: int) -> bool:
+        """Never, so that threads are used as for a file on a device."""
+        del offset, size
+        return False
+
     def close(self) -> None:
         """Nothing to close."""
 

@@ -55,6 +55,8 @@ _ROWS_BESIDE = 64
 """Rows that are decoded beside a single one, on average."""
 _PART_BYTES = 1024 * 1024
 """Least size of the parts into which a segment is split, so that no thread is idle."""
+_MAPPED_BYTES = 1024 * 1024
+"""Least size of segments that may be mapped, which takes no time."""
 _THREAD_BYTES = 32 * 1024
 """Average size of segments below which threads would only wait for each other."""
 _TINY_VALUES = 1024
@@ -161,6 +163,15 @@ class _Task:
         return self._future is not None or self._arrays is not None
 
     @property
+    def is_full(self) -> bool:
+        """Whether further segments belong to another task."""
+        return (
+            self.has_started
+            or self.size_bytes >= _TASK_BYTES
+            or self.decoded_bytes >= _MOST_DECODED_BYTES
+        )
+
+    @property
     def is_for_threads(self) -> bool:
         """Whether the work is large enough to be worth a thread."""
         return self._is_remote or self.decoded_bytes >= len(self.segments) * _THREAD_BYTES
@@ -189,39 +200,43 @@ class _Task:
 class _Tasks:
     """Tasks that combine small segments, including those of several windows.
 
-    Submitting small segments one by one costs more than decoding them.
+    Submitting small segments one by one costs more than decoding them. The last task is left to the
+    calling thread, which would only wait otherwise: another thread takes a while to wake up.
     """
 
     def __init__(self, is_remote: bool) -> None:
         self._is_remote = is_remote
         self._last = _Task(is_remote)
-        self._has_others = False
 
     def add(
         self, segment: Segment, kept: pa.BooleanArray | None, row_bytes: float
     ) -> tuple[_Task, int]:
         """Return the task of a segment, and the index of its array in the result."""
-        if self._last.has_started:
-            self._last = _Task(self._is_remote)
-            self._has_others = True
-        task = self._last
-        task.segments.append((segment, kept))
         rows = segment.rows
         size_bytes = rows.num_rows * row_bytes
+        if size_bytes >= _MAPPED_BYTES and segment.is_mapped:
+            alone = _Task(self._is_remote)
+            alone.segments.append((segment, kept))
+            return alone, 0
+        if self._last.is_full:
+            self.start_full()
+            self._last = _Task(self._is_remote)
+        task = self._last
+        task.segments.append((segment, kept))
         task.size_bytes += size_bytes
         is_range = len(rows.bounds) <= 1
         task.decoded_bytes += size_bytes if is_range else _decoded_rows(rows) * row_bytes
-        if task.size_bytes >= _TASK_BYTES or task.decoded_bytes >= _MOST_DECODED_BYTES:
-            self._has_others = True
-            self._last = _Task(self._is_remote)
-            if task.is_for_threads:
-                task.start()
         return task, len(task.segments) - 1
 
+    def start_full(self) -> None:
+        """Submit the last task if it is full, and worth a thread."""
+        last = self._last
+        if last.is_full and last.is_for_threads:
+            last.start()
+
     def flush(self) -> None:
-        """Submit the remaining segments, unless it is not worth it, as there are no others."""
-        is_worth_it = self._is_remote or (self._has_others and self._last.is_for_threads)
-        if self._last.segments and not self._last.has_started and is_worth_it:
+        """Submit the last task if it waits for a network."""
+        if self._is_remote and self._last.segments:
             self._last.start()
 
 
@@ -293,7 +308,10 @@ class Pending:
             yield tasks.add(segment, _left(segment, own, few), row_bytes)
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """Wait for the rows and return them."""
+        """Read what no thread has begun, wait for the other rows, and return them."""
+        for task in dict.fromkeys(task for places in self._places for task, _ in places or ()):
+            if not task.has_started:
+                task.arrays()
         arrays = []
         for column, places in zip(self._columns, self._places, strict=True):
             if places is None:
@@ -367,9 +385,11 @@ def read_ahead(
             is_enough = ahead_bytes >= wanted_bytes or len(running) > _SMALL_WINDOWS_AHEAD
             if is_enough and len(running) > _WINDOWS_AHEAD:
                 ahead_bytes -= running[0][1].size_bytes
+                tasks.start_full()
                 yield running.popleft()
-        tasks.flush()
         while running:
+            if len(running) > 1:
+                tasks.start_full()
             yield running.popleft()
     finally:
         for _, pending in running:
