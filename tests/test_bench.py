@@ -25,6 +25,7 @@ from bench.peers.parquet import Parquet
 from bench.plots import bars
 from bench.predicates import Term
 from bench.questions import QUESTIONS
+from bench.questions.cold import ColdScan
 from bench.questions.memory import Memory
 from bench.questions.one_core import ScanOnOneCore
 from bench.rounds import Cell, Settings, run
@@ -42,9 +43,10 @@ from bench.vectors.run import Figure as VectorFigure
 def test_a_tiny_run_answers_every_question_for_every_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Memory, "shapes", frozenset({"mixed table"}))  # a process for each peer
+    # They start a process for each peer, or copy the files each time.
+    monkeypatch.setattr(Memory, "shapes", frozenset({"mixed table"}))
     for question in QUESTIONS.values():
-        if isinstance(question, Memory | ScanOnOneCore):
+        if isinstance(question, Memory | ScanOnOneCore | ColdScan):
             monkeypatch.setattr(question, "shapes", frozenset({"mixed table"}))
     _need_generator()
     pytest.importorskip("lance", reason="pylance is not installed")

@@ -19,7 +19,8 @@ from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 
 SCHEMA = pa.schema([("id", pa.int64())])
 EVERY = 5
-CYCLE = 8 * EVERY
+CYCLE = 4 * EVERY
+"""After so many, compactions and clean-ups have come round."""
 
 
 def micro_batch(uri: str, number: int) -> None:
@@ -39,7 +40,7 @@ def run(uri: str, numbers: range) -> float:
 
 def test_the_last_micro_batches_cost_what_the_first_did(uri: str) -> None:
     pilum.write_dataset(
-        SCHEMA.empty_table(), uri, auto_cleanup_options={"interval": 20, "older_than_seconds": 0}
+        SCHEMA.empty_table(), uri, auto_cleanup_options={"interval": CYCLE, "older_than_seconds": 0}
     )
     first = run(uri, range(CYCLE))
     for number in range(CYCLE, 2 * CYCLE):
