@@ -32,6 +32,7 @@ from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_b
 from pilum.container.zone_summary import has_zones
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
+from pilum.encodings.structural.indexed_pages import indexed_form, read_indexed
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
 from pilum.encodings.structural.plain_pages import plain_form, read_plain
@@ -220,8 +221,10 @@ def _joint_key(place: int, segment: LeafSegment, pages: Sequence[PageRead]) -> H
 
 def _form(page: PageRead) -> Hashable | None:
     """Return a value that pages share which one call can decode into one array; None for others."""
-    form = joint_key(page)
-    return plain_form(page) if form is None else form
+    for form_of in (joint_key, plain_form, indexed_form):
+        if (form := form_of(page)) is not None:
+            return form
+    return None
 
 
 def _joint_groups(
@@ -278,7 +281,9 @@ def _joint_reader(page: PageRead) -> _Reader | None:
     """Return what reads groups of pages like this one; None if it is read by itself."""
     if is_picked(page):
         return read_picked
-    return None if plain_form(page) is None else read_plain
+    if plain_form(page) is not None:
+        return read_plain
+    return None if indexed_form(page) is None else read_indexed
 
 
 def _decode_by(groups: _Groups, reader_of: Callable[[PageRead], _Reader | None]) -> list[Decoded]:

@@ -49,6 +49,7 @@ __all__ = [
     "finish_new",
     "gather",
     "iops_counter",
+    "join_ranges",
     "prefetch",
     "read_together",
     "run_all",
@@ -310,7 +311,7 @@ def gather(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
         except StopIteration as stop:
             results[index] = stop.value
     while waiting:
-        fetched = yield _joined([ranges for _, _, ranges in waiting])
+        fetched = yield join_ranges([ranges for _, _, ranges in waiting])
         answers = _split(fetched, [ranges for _, _, ranges in waiting])
         still: list[tuple[int, Plan[T], Ranges]] = []
         for (index, plan, _), answer in zip(waiting, answers, strict=True):
@@ -339,13 +340,14 @@ def read_together(requests: Sequence[tuple[Source, Ranges]]) -> list[Fetched]:
     found: list[Any] = [None] * len(requests)
     for places in by_source.values():
         wanted = [requests[place][1] for place in places]
-        fetched = requests[places[0]][0].read(_joined(wanted))
+        fetched = requests[places[0]][0].read(join_ranges(wanted))
         for place, own in zip(places, _split(fetched, wanted), strict=True):
             found[place] = own
     return found
 
 
-def _joined(wanted: list[Ranges]) -> Ranges:
+def join_ranges(wanted: Sequence[Ranges]) -> Ranges:
+    """Return the ranges of several requests as one request."""
     if len(wanted) == 1:
         return wanted[0]
     return Ranges(

@@ -33,7 +33,6 @@ from pilum.encodings.base import (
     Layer,
     Layout,
     PageRead,
-    StoredPage,
     demand,
     layer_codes,
     layer_kinds,
@@ -46,9 +45,9 @@ from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 from pilum.levels import Levels
-from pilum.storage.base import Plan, Ranges
+from pilum.storage.base import Fetched, Plan, Ranges
 
-__all__ = ["FullZipLayout", "encode_full_zip", "value_parts"]
+__all__ = ["FullZipLayout", "encode_full_zip", "index_ranges", "located", "value_parts"]
 
 _DENSE_BYTES = 1024
 """With a row in so many bytes, copying all of them costs about as much as to find each in a map."""
@@ -114,7 +113,8 @@ class FullZipLayout(Layout):
         if page.is_whole:
             offsets, sizes = np.array([0]), np.array([size])
         elif self.has_index:
-            offsets, sizes = yield from _look_up(page.stored, rows, size)
+            places, width = index_ranges(page)
+            offsets, sizes = located((yield places), width, size)
         else:
             demand(int(rows.bounds[-1, 1]) * self.stride <= size, f"full-zip: {size} bytes of rows")
             if self._is_plain() and self.are_dense(rows):
@@ -123,8 +123,12 @@ class FullZipLayout(Layout):
         fetched = yield Ranges(offsets + start, sizes, len(sizes) == 1 and self._is_plain())
         if len(fetched) == 1 and self._is_plain():
             return self.as_they_are(fetched[0], rows.num_rows)
-        places = np.column_stack((fetched.starts, fetched.sizes))
-        buffers, num_values, layers = self.page.decode(fetched.data, places)
+        return self.decoded(fetched)
+
+    def decoded(self, entries: Fetched) -> Decoded:
+        """Decode rows, whose entries may be of several pages of this form."""
+        places = np.column_stack((entries.starts, entries.sizes))
+        buffers, num_values, layers = self.page.decode(entries.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
 
     @cached_property
@@ -191,27 +195,42 @@ def _with_nulls(
     return bits
 
 
-def _look_up(
-    stored: StoredPage, rows: RowRanges, data_bytes: int
-) -> Plan[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Locate the bytes of rows by the index."""
-    start, size = stored.buffer(1)
-    width, rest = divmod(size, stored.num_rows + 1)
+def index_ranges(page: PageRead) -> tuple[Ranges, int]:
+    """Return where the index has the ranges of rows, and the width of its numbers in bytes."""
+    start, size = page.stored.buffer(1)
+    width, rest = divmod(size, page.stored.num_rows + 1)
     demand(rest == 0 and width in (1, 2, 4, 8), f"full-zip index: {size} bytes")
-    counts = rows.stops - rows.starts + 1
-    fetched = yield Ranges(start + rows.starts * width, counts * width)
-    firsts = _unsigned(fetched.data, fetched.starts, width)
-    lasts = _unsigned(fetched.data, fetched.starts + (counts - 1) * width, width)
-    ordered = bool(((firsts >= 0) & (firsts <= lasts) & (lasts <= data_bytes)).all())
+    starts, counts = page.rows.starts, page.rows.stops - page.rows.starts + 1
+    return Ranges(start + starts * width, counts * width), width
+
+
+def located(
+    index: Fetched, widths: int | NDArray[np.int64], limits: int | NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the offsets, within buffer 0, and sizes of ranges of rows.
+
+    Args:
+        index: The numbers of the index, by range.
+        widths: Their bytes; one for all ranges, or of each.
+        limits: The bytes of buffer 0, as well.
+    """
+    firsts = _unsigned(index.data, index.starts, widths)
+    lasts = _unsigned(index.data, index.starts + index.sizes - widths, widths)
+    ordered = bool(((firsts >= 0) & (firsts <= lasts) & (lasts <= limits)).all())
     demand(ordered, "full-zip index: offsets out of order")
     return firsts, lasts - firsts
 
 
-def _unsigned(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return the little-endian numbers of `width` bytes at `starts`."""
-    digits = data[starts[:, None] + np.arange(width)].astype(np.uint64)
-    numbers = (digits << (8 * np.arange(width, dtype=np.uint64))).sum(axis=1)
-    return np.asarray(numbers, dtype=np.int64)
+_WIDEST = np.arange(8, dtype=np.int64)
+
+
+def _unsigned(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], widths: int | NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the little-endian numbers of so many bytes at `starts`."""
+    digits = data.take(starts[:, None] + _WIDEST, mode="clip")
+    digits *= np.asarray(widths).reshape(-1, 1) > _WIDEST
+    return digits.view("<i8").reshape(-1)
 
 
 def _control_bytes(bits: int) -> int:
