@@ -142,20 +142,43 @@ pub fn equal_rows<T: Ord>(pages: &[Sought<'_, T>]) -> Result<Vec<u64>> {
         )?;
         let is_near = keys.len() / wanted.len().max(1) < NEAR_KEYS;
         let mut start = 0;
-        for one in wanted {
-            let left = rest(keys, start, "keys")?;
-            let first = if is_near {
-                first_not_less(left, one)?
+        for block in wanted.chunks(BLOCK) {
+            let mut places = [0; BLOCK];
+            if is_near {
+                for (place, one) in places.iter_mut().zip(block) {
+                    start += first_not_less(rest(keys, start, "keys")?, one)?;
+                    *place = start;
+                }
             } else {
-                left.partition_point(|key| key < one)
-            };
-            let equal = rest(left, first, "keys")?;
-            let count = equal.iter().take_while(|key| *key == one).count();
-            found.extend_from_slice(part(references, start + first, count, "references")?);
-            start += first;
+                halve_together(keys, block, &mut places);
+            }
+            for (first, one) in places.into_iter().zip(block) {
+                let equal = rest(keys, first, "keys")?;
+                let count = equal.iter().take_while(|key| *key == one).count();
+                found.extend_from_slice(part(references, first, count, "references")?);
+            }
         }
     }
     Ok(found)
+}
+
+/// Sets the place of the first of some ascending keys that is not less than each wanted one.
+///
+/// Halving waits for each load. Those of different wanted keys are waited for together.
+fn halve_together<T: Ord>(keys: &[T], wanted: &[T], places: &mut [usize]) {
+    let is_less = |place: usize, one: &T| keys.get(place).is_some_and(|key| key < one);
+    let mut size = keys.len();
+    while size > 1 {
+        let half = size / 2;
+        for (place, one) in places.iter_mut().zip(wanted) {
+            let next = *place + half;
+            *place = if is_less(next - 1, one) { next } else { *place };
+        }
+        size -= half;
+    }
+    for (place, one) in places.iter_mut().zip(wanted) {
+        *place += usize::from(is_less(*place, one));
+    }
 }
 
 /// Keys that are skipped together: two lines of a cache, which it fetches ahead.
@@ -311,6 +334,11 @@ mod tests {
             (&[4, 5], &[14, 15], &[4, 4]),
         ];
         assert_eq!(equal_rows(&pages), Ok(vec![10, 11, 13, 14, 14]));
+        let keys: Vec<u32> = (0..9000).map(|key| key / 3 * 2).collect();
+        let references: Vec<u64> = (0..9000).collect();
+        let found = equal_rows(&[(&keys[..], &references[..], &[0, 7, 8, 5998, 5999][..])]);
+        let expected = [0, 1, 2, 12, 13, 14, 8997, 8998, 8999];
+        assert_eq!(found, Ok(expected.to_vec()));
         assert!(equal_rows(&[(&[1_u32][..], &[][..], &[1][..])]).is_err());
     }
 
