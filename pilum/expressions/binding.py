@@ -81,8 +81,8 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
 _BOOLEAN, _TEXT = pa.bool_(), pa.string()
-_INTEGERS = {pa.from_numpy_dtype(form).id: struct.Struct(f"<{form}") for form in "bhiqBHIQ"}
-"""The form of each type of integers, by the id of the type."""
+_NUMBERS = {pa.from_numpy_dtype(form).id: struct.Struct(f"<{form}") for form in "bhiqBHIQfd"}
+"""The form of each type of numbers that constants often have, by the id of the type."""
 
 _META_FIELDS = [pa.field(name, pa.uint64()) for name in META_COLUMNS]
 _BOUND_BYTES = 1 << 20
@@ -464,15 +464,15 @@ def _as_list(side: Typed, arrow: pa.DataType) -> Typed:
 
 
 def _plain_value(value: LiteralValue, arrow: pa.DataType) -> pa.Scalar | None:
-    """Return a small integer or a text as a scalar of the type of a column; else None.
+    """Return an integer or a text as a scalar of the type of a column that has it; else None.
 
     It is the same as that of `align`, which takes longer than a lookup of the value.
     """
     if type(value) is int:
-        form = _INTEGERS.get(arrow.id)
+        form = _NUMBERS.get(arrow.id)
         try:
             data = None if form is None else form.pack(value)
-        except struct.error:  # the type does not have the value
+        except (struct.error, OverflowError):  # the type does not have the value
             return None
         return pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(data)])[0] if data else None
     return scalar_of(value) if type(value) is str and arrow == _TEXT else None
