@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,6 +146,41 @@ def test_what_cannot_be() -> None:
     for given_ in ({"zone_size": 0}, {"zone_size": "x"}, {"rows": 3}, {"zone_size": 2**31}):
         with pytest.raises((InvalidInputError, UnknownArgumentError)):
             BTREE.parameters(given_, pa.int8())
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint32(), pa.string(), pa.float64()])
+def test_runs_of_pages_find_what_pages_find(folders: Folders, kind: pa.DataType) -> None:
+    """Values straddle pages and runs, of which some are in memory."""
+    random = np.random.default_rng(3)
+    numbers = np.sort(random.integers(0, 900, 3000))
+    numbers[1000:1200] = numbers[1000]  # fills pages at the end of a run
+    values = pa.array(numbers).cast(kind)
+    index = folders.built(BTREE, values, zone_size=7)
+    listed = np.asarray([str(one) for one in values.to_pylist()])
+    few = pa.array([0, 5, 5, int(numbers[1000]), 77, 899, 950]).cast(kind)
+    queries: list[Query] = [IsIn(few), *(IsIn(one) for one in [few[:1], few[3:4], values[::9]])]
+    queries.append(Between(few[1], few[4], True, False))
+
+    def expected(query: Query) -> list[int]:
+        if isinstance(query, IsIn):
+            sought = {str(one) for one in query.values.to_pylist()}
+            return np.flatnonzero([one in sought for one in listed]).tolist()
+        is_between = pc.and_(pc.greater_equal(values, few[1]), pc.less(values, few[4]))
+        return np.flatnonzero(is_between.to_numpy(zero_copy_only=False)).tolist()
+
+    for join in (lambda: None, lambda: index._pages.run(2), index.prewarm):
+        join()
+        for query in queries:
+            assert _found(index, query) == expected(query)
+        for one in (few, values[::9]):
+            places, rows = index.pairs(one) or ([], [])
+            found = sorted(zip(np.asarray(places).tolist(), np.asarray(rows).tolist(), strict=True))
+            assert found == [
+                (place, row)
+                for place, value in enumerate(one.to_pylist())
+                for row in np.flatnonzero(listed == str(value)).tolist()
+            ]
+    assert index._pages.are_joined(0, len(values) // 7)
 
 
 def test_estimates_of_many_keys_know_how_often_values_repeat(folders: Folders) -> None:
