@@ -75,7 +75,8 @@ def key_of_keywords(keywords: Mapping[str, object]) -> tuple[object, ...] | None
     missing score is warned of each time.
     """
     parts: list[object] = [Scan]
-    has_query = any(keywords.get(name) is not None for name in _SCORES)
+    text, nearest = keywords.get("full_text_query"), keywords.get("nearest")
+    has_query = text is not None or nearest is not None
     for name, value in keywords.items():
         if value is None:
             continue

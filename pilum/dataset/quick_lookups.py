@@ -1,8 +1,8 @@
-"""Look up the rows with one integer, with as few steps as possible.
+"""Look up the rows with one integer, or one of some, with as few steps as possible.
 
     to_table(filter="id = 5", columns=["a"])    key 5 in the index on `id` ──▶ the rows, no scan
     to_table(filter="id = 5")                   a checked scan; its plan uses the index
-    to_table(filter="id = 6")                   key 6 in this index ──▶ the rows, no scan
+    to_table(filter="id IN (6, 7)")             keys 6, 7 in this index ──▶ the rows, no scan
 
 The version remembers the index and, by the other keywords, the columns of the scan.
 """
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pilum.dataset.checked_scans import key_of_keywords
 from pilum.dataset.scan import Scan, ScanKeywords
-from pilum.expressions.quick import integer_sought
+from pilum.expressions.quick import integers_sought
 from pilum.table.indices.direct import index_of_integers
 from pilum.table.indices.index_use import ANY_INDEX
 from pilum.table.read.columns import ReadColumns
@@ -30,9 +30,9 @@ _Known: TypeAlias = "tuple[Scan, pa.Schema]"
 
 
 def quick_table(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
-    """Return the rows of a scan that looks up one integer; None if it takes a scan."""
+    """Return the rows of a scan that looks up integers; None if it takes a scan."""
     filter = keywords.get("filter")
-    sought = integer_sought(filter) if isinstance(filter, str) else None
+    sought = integers_sought(filter) if isinstance(filter, str) else None
     columns = None if sought is None else _columns(snapshot, keywords)
     parts = None if sought is None or columns is None else _parts(snapshot, *sought)
     if parts is None or columns is None:
@@ -42,16 +42,16 @@ def quick_table(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
 
 
 def quick_count(snapshot: Snapshot, filter: object) -> int | None:
-    """Return the number of rows with one integer; None if it takes a scan."""
-    sought = integer_sought(filter) if isinstance(filter, str) else None
+    """Return the number of rows with one of some integers; None if it takes a scan."""
+    sought = integers_sought(filter) if isinstance(filter, str) else None
     direct = None if sought is None else index_of_integers(snapshot, sought[0])
     return None if sought is None or direct is None else direct.count_with(sought[1])
 
 
-def _parts(snapshot: Snapshot, column: str, value: int) -> list[Part] | None:
-    """Return the rows with an integer; None if it takes a scan."""
+def _parts(snapshot: Snapshot, column: str, values: list[int]) -> list[Part] | None:
+    """Return the rows with one of some integers; None if it takes a scan."""
     direct = index_of_integers(snapshot, column)
-    return None if direct is None else direct.parts_with(value)
+    return None if direct is None else direct.parts_with(values)
 
 
 def _columns(snapshot: Snapshot, keywords: ScanKeywords) -> ReadColumns | None:

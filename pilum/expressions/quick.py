@@ -13,7 +13,7 @@ import re
 
 from pilum.expressions.nodes import And, Call, Column, Compare, Expression, InList, Like, Literal
 
-__all__ = ["integer_sought", "quick_parse"]
+__all__ = ["integers_sought", "quick_parse"]
 
 _WORD = r"(?!(?:{})\b)[a-z_][a-z0-9_]*".format(
     "all|and|any|array|as|between|binary|case|cast|char|date|distinct|div|else|end|escape|exists|"
@@ -41,14 +41,22 @@ _RELATION = re.compile(
 )
 _IN = re.compile(rf"\s*{_NAME}\s+in\s*\(\s*({_ITEMS})\s*\)\s*$", _FLAGS)
 _EQUALITY = re.compile(rf"\s*({_WORD})\s*=\s*({_INTEGER})\s*", _FLAGS)
+_MEMBERSHIP = re.compile(
+    rf"\s*({_WORD})\s+in\s*\(\s*((?:{_INTEGER}\s*,\s*)*{_INTEGER})\s*\)\s*", _FLAGS
+)
 _OPERATORS = frozenset({"=", "<>", "!=", "<=", ">=", "<", ">"})
 _ITEM = re.compile(_TEXT)
 
 
-def integer_sought(text: str) -> tuple[str, int] | None:
-    """Return the column and the integer of a filter that is `column = integer`; else None."""
-    found = _EQUALITY.fullmatch(text)
-    return None if found is None else (found[1], int(found[2]))
+def integers_sought(text: str) -> tuple[str, list[int]] | None:
+    """Return the column and the integers of `column = integer` or `column IN (integers)`.
+
+    None for any other filter.
+    """
+    if found := _EQUALITY.fullmatch(text):
+        return found[1], [int(found[2])]
+    found = _MEMBERSHIP.fullmatch(text)
+    return None if found is None else (found[1], list(map(int, found[2].split(","))))
 
 
 def quick_parse(text: str) -> Expression | None:

@@ -151,13 +151,15 @@ class Index(ABC):
         del values
         return None
 
-    def rows_with(self, value: int) -> Addresses | None:
-        """Return the references of the few rows with one integer; None if it takes a `search`.
+    def rows_with(self, values: Sequence[int]) -> Addresses | None:
+        """Return the references of the few rows with one of some integers, in any order.
+
+        None if it takes a `search`.
 
         Raises:
             CorruptFileError: If a file is damaged.
         """
-        del value
+        del values
         return None
 
     def set_with(self, value: int) -> BitMap64 | None:

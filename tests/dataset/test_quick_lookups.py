@@ -1,4 +1,4 @@
-"""Lookups of one integer return what a scan returns, whatever the table and the index are."""
+"""Lookups of integers return what a scan returns, whatever the table and the index are."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> pilum.LanceDataset:
 
 def _agree(dataset: pilum.LanceDataset, column: str, values: list[int], **scan: Any) -> None:
     """Look up values, and compare the answers with those of scans without an index."""
-    for value in values:
-        filter = f"{column} = {value}"
+    listed = ", ".join(map(str, [*values, values[0]]))
+    several = [f"{column} IN ({listed})", f" {column} in( {values[-1]} ) "]
+    for filter in [*(f"{column} = {value}" for value in values), *several]:
         expected = dataset.to_table(filter=filter, use_scalar_index=False, **scan)
         assert dataset.to_table(filter=filter, **scan) == expected, filter
         every = dataset.scanner([], filter=filter, use_scalar_index=False, with_row_id=True)
@@ -88,6 +89,7 @@ def test_few_calls_find_a_value(dataset: pilum.LanceDataset) -> None:
         found(f"key = {value}")()
     assert 0 < num_calls(found("key = 6")) <= 138
     assert 0 < num_calls(lambda: dataset.count_rows("key = 6")) <= 42
+    assert 0 < num_calls(found("key IN (1900, 6, 7, 6)")) <= 175
     assert num_calls(found("KEY = 6")) > 150
     assert dataset.count_rows("few = 6") > 0  # reads the set
     assert 0 < num_calls(lambda: dataset.count_rows("few = 6")) <= 25

@@ -97,7 +97,7 @@ def _requests(reads: kernels.PageReads, sources: Sequence[Source]) -> list[tuple
     """Return the ranges of all chunks, those of adjacent pages of one file together."""
     offsets, sizes = reads.ranges()
     first_source = sources[0]
-    if all(source is first_source for source in sources):
+    if len(sources) == 1 or all(source is first_source for source in sources):
         return [(first_source, Ranges(offsets, sizes))]
     requests, ends, first = [], reads.ends, 0
     for _, run in groupby(range(len(sources)), lambda place: id(sources[place])):

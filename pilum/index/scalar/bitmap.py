@@ -59,9 +59,9 @@ class BitmapIndex(Index):
             return Answer(rows)
         return Answer(rows, lambda: self.sets.union(self.sets.null_place()))
 
-    def rows_with(self, value: int) -> Addresses | None:
+    def rows_with(self, values: Sequence[int]) -> Addresses | None:
         """Return the rows with one integer, if they are at most a batch; see `Index.rows_with`."""
-        places = self.sets.place_of_integer(value)
+        places = self.sets.place_of_integer(values[0]) if len(values) == 1 else None
         if places is None:
             return None
         rows = self.sets.union(places)

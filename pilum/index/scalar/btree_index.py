@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from pilum.index.scalar.keys import (
     Keys,
     has_prefixes,
     integer_key,
+    integer_keys,
     keys_at,
     keys_of,
     range_of,
@@ -34,6 +35,9 @@ from pilum.index.scalar.sorting import Block
 from pilum.kernels import equal_rows
 
 __all__ = ["BTreeIndex"]
+
+_FEWEST_WITH_FULL = 2
+"""A value that more pages may have fills those between the first and the last one."""
 
 _FEW_PAGES = 16
 """A range of so many pages is kept in the cache; of a longer one only references are read."""
@@ -97,8 +101,20 @@ class BTreeIndex(Index):
                 return None
         return Answer(RowSet.of(rows), self._null_rows)
 
-    def rows_with(self, value: int) -> Addresses | None:
-        """Return the rows with one integer, if it is in one page; see `Index.rows_with`."""
+    def rows_with(self, values: Sequence[int]) -> Addresses | None:
+        """Return the rows with some integers, none of which fills a page; see `Index.rows_with`."""
+        if len(values) == 1:
+            return self._rows_with_one(values[0])
+        keys = integer_keys(values, self.type)
+        if keys is None:
+            return None
+        first, stop = self._pages_of_keys(keys)
+        if len(keys) and int((stop - first).max()) > _FEWEST_WITH_FULL:
+            return None
+        return self._rows_of(keys, first, stop)
+
+    def _rows_with_one(self, value: int) -> Addresses | None:
+        """Return what `rows_with` returns for one integer, in fewer steps."""
         key, lookup = integer_key(value, self.type), self._lookup
         if key is None:
             return None

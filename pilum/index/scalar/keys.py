@@ -39,6 +39,7 @@ __all__ = [
     "differences",
     "has_prefixes",
     "integer_key",
+    "integer_keys",
     "joined_keys",
     "key_of",
     "keys_at",
@@ -185,6 +186,18 @@ def integer_key(value: int, kind: pa.DataType) -> Any:
         return None
     key, least, most = limits
     return key(value) if least <= value <= most else None
+
+
+def integer_keys(values: Sequence[int], kind: pa.DataType) -> NDArray[Any] | None:
+    """Return the keys of those of some integers that a type has, ascending.
+
+    None if the type has other values than integers.
+    """
+    limits = _LIMITS.get(kind.id)
+    if limits is None:
+        return None
+    key, least, most = limits
+    return np.array(sorted([value for value in values if least <= value <= most]), key)
 
 
 def numbers_of(keys: Keys) -> NDArray[np.uint64] | None:

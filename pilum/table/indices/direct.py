@@ -9,7 +9,7 @@ remembers the segment of a column when the first plan has used it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeVar
@@ -72,21 +72,23 @@ class DirectIndex:
         has_addresses = not segment.has_ids and segment.moved is None
         return cls(segment, covered, most_rows, is_whole and has_addresses)
 
-    def parts_with(self, value: int) -> list[Part] | None:
-        """Return all rows of the table with one integer; None if it needs a plan.
+    def parts_with(self, values: Sequence[int]) -> list[Part] | None:
+        """Return all rows of the table with one of some integers; None if it needs a plan.
 
         Raises:
             CorruptFileError: If the entries of indices in the manifest are damaged.
         """
-        return self._answer(value, parts_at)
+        return self._answer(values, parts_at)
 
-    def count_with(self, value: int) -> int | None:
-        """Return the number of rows of the table with one integer; None if it needs a plan.
+    def count_with(self, values: Sequence[int]) -> int | None:
+        """Return how many rows of the table have one of some integers; None if it needs a plan.
 
         Raises:
             CorruptFileError: If the entries of indices in the manifest are damaged.
         """
-        return self._count_in_set(value) if self._counts_sets else self._answer(value, count_at)
+        if len(values) == 1 and self._counts_sets:
+            return self._count_in_set(values[0])
+        return self._answer(values, count_at)
 
     @cached_property
     def _counts_sets(self) -> bool:
@@ -104,18 +106,18 @@ class DirectIndex:
         except UNREADABLE:  # the plan leaves it out, and warns of it
             return None
         if rows is None:
-            return self._answer(value, count_at)
+            return self._answer([value], count_at)
         segment.count_grown(index)
         return int(rows.intersection_cardinality(segment.segment.addresses))
 
-    def _answer(self, value: int, of: Callable[[Snapshot, Addresses], T]) -> T | None:
-        """Return what a function returns for the addresses of rows with an integer."""
+    def _answer(self, values: Sequence[int], of: Callable[[Snapshot, Addresses], T]) -> T | None:
+        """Return what a function returns for the addresses of rows with one of some integers."""
         if not self.finds_all or not self.most_rows:
             return None
         segment = self.segment
         try:
             index = segment.index
-            rows = index.rows_with(value)
+            rows = index.rows_with(values)
             if rows is None or len(rows) > self.most_rows:
                 return None
             segment.count_grown(index)
@@ -148,7 +150,7 @@ def index_of_integers(snapshot: Snapshot, name: str) -> DirectIndex | None:
         CorruptFileError: If the entries of indices in the manifest are damaged.
     """
     path = (name,)
-    found = direct_index(snapshot, path)
+    found: DirectIndex | None = snapshot.prepared.get((DirectIndex, path))
     if found is not None or snapshot.prepared.get((index_of_integers, name)):
         return found
     snapshot.prepared.put((index_of_integers, name), True, 1)
