@@ -4,12 +4,14 @@
     to_table(filter="id = 5")                   a checked scan; its plan uses the index
     to_table(filter="id IN (6, 7)")             keys 6, 7 in this index ──▶ the rows, no scan
 
-The version remembers the index and, by the other keywords, the columns of the scan.
+The column of a single integer is not read: it has this integer in each row. The version remembers
+the index and, by the other keywords, the columns of the scan.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -33,11 +35,14 @@ def quick_table(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
     """Return the rows of a scan that looks up integers; None if it takes a scan."""
     filter = keywords.get("filter")
     sought = integers_sought(filter) if isinstance(filter, str) else None
-    columns = None if sought is None else _columns(snapshot, keywords)
-    parts = None if sought is None or columns is None else _parts(snapshot, *sought)
+    if sought is None:
+        return None
+    column, values = sought
+    columns = _columns(snapshot, keywords, column if len(values) == 1 else None)
+    parts = None if columns is None else _parts(snapshot, column, values)
     if parts is None or columns is None:
         return None
-    table = read_parts(snapshot, parts, columns)
+    table = columns.table(snapshot, parts, values[0])
     return given_table(table) if snapshot.schema.has_marks else table
 
 
@@ -54,19 +59,60 @@ def _parts(snapshot: Snapshot, column: str, values: list[int]) -> list[Part] | N
     return None if direct is None else direct.parts_with(values)
 
 
-def _columns(snapshot: Snapshot, keywords: ScanKeywords) -> ReadColumns | None:
-    """Return the columns of a scan, if it is valid and returns all rows as they are read."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a lookup.
+
+    Attributes:
+        schema: The schema of all.
+        read: Those that are read; None for none.
+        place: The place of the other one, which has one value in all rows; -1 if there is none.
+    """
+
+    schema: pa.Schema
+    read: ReadColumns | None
+    place: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, names: tuple[str, ...], known: str | None) -> Self:
+        """Return some columns of a version, of which one may have a known value."""
+        every = ReadColumns.described(snapshot, names)
+        if known not in names:
+            return cls(every.schema, every, -1)
+        place = names.index(known)
+        others = names[:place] + names[place + 1 :]
+        read = ReadColumns.described(snapshot, others) if others else None
+        return cls(every.schema, read, place)
+
+    def table(self, snapshot: Snapshot, parts: list[Part], value: int) -> pa.Table:
+        """Return rows; `value` is that of the column that is not read."""
+        table = None if self.read is None else read_parts(snapshot, parts, self.read)
+        if table is not None and self.place < 0:
+            return table
+        num_rows = sum([len(rows) for _, rows in parts])
+        field = self.schema.field(self.place)
+        values = pa.repeat(pa.scalar(value, field.type), num_rows)
+        if table is None:
+            return pa.Table.from_arrays([values], schema=self.schema)
+        return table.add_column(self.place, field, values)
+
+
+def _columns(snapshot: Snapshot, keywords: ScanKeywords, column: str | None) -> _Columns | None:
+    """Return the columns of a scan, if it is valid and returns all rows as they are read.
+
+    `column` has one known value in all rows, if it is given.
+    """
     key = key_of_keywords(keywords)
     if key is None:
         return None
-    found: ReadColumns | None = snapshot.prepared.get((quick_table, key))
+    found: _Columns | None = snapshot.prepared.get((quick_table, key, column))
     if found is None:
         known: _Known | None = snapshot.prepared.get(key)
         names = _names(snapshot, keywords) if known is None else _names_of(snapshot, known[0])
         if not names:
             return None
-        found = ReadColumns.described(snapshot, names)
-        snapshot.prepared.put((quick_table, key), found, 1)
+        found = _Columns.of(snapshot, names, column)
+        snapshot.prepared.put((quick_table, key, column), found, 1)
     return found
 
 

@@ -52,9 +52,11 @@ def bytes_within(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size
     """Return the bytes of ranges (int64, shape (n,), bytes); -1 if some are not in the file."""
     if not len(sizes):
         return 0
-    if int(sizes.min()) < 0 or int(offsets.min()) < 0:
-        return -1
-    if int(sizes.max()) > file_size or int(offsets.max()) > file_size:
+    # As unsigned numbers, negative ones exceed the size of any file.
+    if (
+        int(sizes.view(np.uint64).max()) > file_size
+        or int(offsets.view(np.uint64).max()) > file_size
+    ):
         return -1
     is_within = int((offsets + sizes).max()) <= file_size
     return int(sizes.sum()) if is_within else -1

@@ -51,26 +51,31 @@ class DirectIndex:
     Attributes:
         segment: The segment.
         covered: The fragments that it covers.
-        most_rows: Number of rows up to which it is certain to be faster than a scan of the table.
+        path: The path of the column.
         finds_all: Whether it covers all fragments, whose order is that of addresses, and its
             references are addresses.
     """
 
     segment: OpenSegment
     covered: BitMap
-    most_rows: int
+    path: tuple[str, ...]
     finds_all: bool
 
     @classmethod
     def of(cls, segment: OpenSegment, path: tuple[str, ...]) -> Self:
         """Return the index on the column with a path."""
-        snapshot, covered = segment.snapshot, segment.fragments
-        fragments = snapshot.manifest.fragments
-        scanned_ns = scan_ns(snapshot, (".".join(path),), num_rows_of(snapshot, covered))
-        most_rows = int(scanned_ns / (LISTED_ROW_NS + READ_ROW_NS))
+        covered, fragments = segment.fragments, segment.snapshot.manifest.fragments
         is_whole = len(covered) == len(fragments) and fragments.are_ascending
         has_addresses = not segment.has_ids and segment.moved is None
-        return cls(segment, covered, most_rows, is_whole and has_addresses)
+        return cls(segment, covered, path, is_whole and has_addresses)
+
+    @cached_property
+    def most_rows(self) -> int:
+        """Number of rows up to which it is certain to be faster than a scan of the table."""
+        snapshot = self.segment.snapshot
+        num_rows = num_rows_of(snapshot, self.covered)
+        scanned_ns = scan_ns(snapshot, (".".join(self.path),), num_rows)
+        return int(scanned_ns / (LISTED_ROW_NS + READ_ROW_NS))
 
     def parts_with(self, values: Sequence[int]) -> list[Part] | None:
         """Return all rows of the table with one of some integers; None if it needs a plan.
@@ -95,7 +100,7 @@ class DirectIndex:
         """Whether there are sets of rows, which need not be listed, as all rows are live."""
         fragments = self.segment.snapshot.manifest.fragments
         are_live = not fragments.have_deletions
-        return self.finds_all and bool(self.most_rows) and are_live and self.segment.type.keeps_sets
+        return self.finds_all and are_live and self.segment.type.keeps_sets
 
     def _count_in_set(self, value: int) -> int | None:
         """Return the number of rows with one integer, as `count_with`."""
@@ -112,13 +117,13 @@ class DirectIndex:
 
     def _answer(self, values: Sequence[int], of: Callable[[Snapshot, Addresses], T]) -> T | None:
         """Return what a function returns for the addresses of rows with one of some integers."""
-        if not self.finds_all or not self.most_rows:
+        if not self.finds_all:
             return None
         segment = self.segment
         try:
             index = segment.index
             rows = index.rows_with(values)
-            if rows is None or len(rows) > self.most_rows:
+            if rows is None or (len(rows) > 1 and len(rows) > self.most_rows):
                 return None
             segment.count_grown(index)
             if len(rows) > 1:
