@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pilum.errors import UnsupportedFeatureError
 from pilum.format.fields import FieldId
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.rows import by_fragment, fragment_ids_of, rows_of
+from pilum.format.rows import fragment_ids_of, rows_of
 from pilum.format.schema import Schema
 from pilum.progress_display import counted, progress
 from pilum.table.commit.operations.base import Marked, data_paths
@@ -215,10 +215,12 @@ def moved(
 
 def _rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
     """Group rows by fragment, from ascending and distinct addresses."""
-    rows = rows_of(addresses).astype(np.uint32)
+    ids, rows = fragment_ids_of(addresses), rows_of(addresses).astype(np.uint32)
+    cuts = (np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist()
     return {
-        FragmentId(number): DeletionVector(rows[positions])
-        for number, positions in by_fragment(addresses)
+        FragmentId(int(ids[start])): DeletionVector(rows[start:stop])
+        for start, stop in pairwise([0, *cuts, len(ids)])
+        if start < stop
     }
 
 
