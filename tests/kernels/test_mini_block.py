@@ -13,7 +13,7 @@ from kernels.chunks import as_bytes, chunk_of, cuts, decode_chunk, decode_page, 
 from kernels.test_levels import columns, rebuilt
 
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, MiniBlock, PageReads, Plan, reference
+from pilum.kernels import Block, MiniBlock, PageReads, Plan, encode_levels, reference
 
 FLAT = Block.flat(16)
 
@@ -25,8 +25,8 @@ def levels_bytes(levels: Sequence[int]) -> bytes:
 class Chunk:
     """One chunk that holds all rows of a column of bytes."""
 
-    def __init__(self, nesting: str, rows: list[Any]) -> None:
-        self.nesting, self.rows = nesting, rows
+    def __init__(self, nesting: str, rows: list[Any], levels: Block = FLAT) -> None:
+        self.nesting, self.rows, self.levels = nesting, rows, levels
         self.codes = reference.layer_codes(rows, nesting)
         entries = reference.entries_of(rows, self.codes)
         visible = reference.max_visible(self.codes)
@@ -34,8 +34,9 @@ class Chunk:
         rep, def_ = [e.rep for e in entries], [e.def_ for e in entries]
         self.has_rep, self.has_def = any(rep), any(def_)
         self.data = bytes(value or 0 for value in self.values)
-        levels = [levels_bytes(rep)] * self.has_rep + [levels_bytes(def_)] * self.has_def
-        self.bytes = chunk_of([*levels, self.data], num_levels=len(rep) if levels else 0)
+        stored = [rep] * self.has_rep + [def_] * self.has_def
+        parts = [encode_levels(np.array(part, np.uint16), levels).tobytes() for part in stored]
+        self.bytes = chunk_of([*parts, self.data], num_levels=len(rep) if parts else 0)
 
     def decode(self, chunk: bytes, rows: list[tuple[int, int]] | None = None) -> Any:
         buffers, count, layers = decode_chunk(
@@ -44,8 +45,8 @@ class Chunk:
             len(self.values),
             rows=rows,
             layers=bytes(self.codes),
-            rep=FLAT if self.has_rep else None,
-            def_=FLAT if self.has_def else None,
+            rep=self.levels if self.has_rep else None,
+            def_=self.levels if self.has_def else None,
             num_rows=len(self.rows),
         )
         assert count == len(buffers[0])
@@ -68,6 +69,38 @@ def test_any_rows_of_a_chunk(column: tuple[str, list[Any]], data: st.DataObject)
     rows = [(borders[i], borders[i + 1]) for i in range(0, len(borders) - 1, 2)]
     expected = [row for a, b in rows for row in chunk.rows[a:b]]
     assert chunk.decode(chunk.bytes, rows) == expected
+
+
+@pytest.mark.parametrize(
+    "levels", [Block.rle(16), *(Block.out_of_line_bitpacking(16, width) for width in (3, 4))]
+)
+@pytest.mark.parametrize("nesting", ["", "s", "ss", "l", "sl", "ls", "ll", "lsl"])
+@pytest.mark.seeds(1)
+@pytest.mark.checklist("S4.1")
+def test_any_rows_of_a_large_chunk(levels: Block, nesting: str, seed: int) -> None:
+    random = np.random.default_rng([seed, len(nesting)])
+    rows = [_row(nesting, random) for _ in range(random.integers(900, 1400))]
+    chunk = Chunk(nesting, rows, levels)
+    assert chunk.decode(chunk.bytes) == rows
+    for count in (1, 5, 200):
+        borders = np.sort(random.choice(len(rows) + 1, 2 * count, replace=False)).tolist()
+        wanted = list(zip(borders[::2], borders[1::2], strict=True))
+        expected = [row for first, end in wanted for row in rows[first:end]]
+        assert chunk.decode(chunk.bytes, wanted) == expected
+    for part in cuts(chunk.bytes)[::10]:
+        with pytest.raises(CorruptFileError):
+            chunk.decode(part)
+
+
+def _row(nesting: str, random: np.random.Generator) -> Any:
+    """Returns a row of lists and structs around a number, with nulls and empty lists."""
+    if random.random() < 0.1:
+        return None
+    if not nesting:
+        return int(random.integers(0, 256))
+    if nesting[0] == "s":
+        return (_row(nesting[1:], random),)
+    return [_row(nesting[1:], random) for _ in range(random.integers(0, 5))]
 
 
 @pytest.mark.parametrize("nesting", ["", "s", "l", "ll", "lsl"])

@@ -151,23 +151,32 @@ pub fn mask64<T: Copy>(items: &[T; 64], flag: impl Fn(T) -> bool) -> u64 {
 /// The bits of `bits` at which `keep` is set, moved together to the low end.
 #[inline]
 pub fn compress64(bits: u64, keep: u64) -> u64 {
-    if keep.count_ones() <= 32 {
-        pick(bits, keep)
+    let count = keep.count_ones();
+    let (set, unset) = (bits & keep, !bits & keep);
+    let fewest = set.count_ones().min(unset.count_ones());
+    if 64 - count < fewest {
+        close_holes(bits & keep, keep)
+    } else if fewest == set.count_ones() {
+        ranked(set, keep)
     } else {
-        close_holes(bits, keep)
+        let all = u64::MAX.checked_shr(64 - count).unwrap_or_default();
+        all & !ranked(unset, keep)
     }
 }
 
-fn pick(bits: u64, mut keep: u64) -> u64 {
-    let (mut picked, mut count) = (0, 0);
-    while keep != 0 {
-        picked |= (bits >> keep.trailing_zeros() & 1) << count;
-        count += 1;
-        keep &= keep - 1;
+/// Moves bits, which are among those to keep, one by one to their number among these.
+#[inline]
+fn ranked(mut bits: u64, keep: u64) -> u64 {
+    let mut moved = 0;
+    while bits != 0 {
+        let lowest = bits & bits.wrapping_neg();
+        moved |= 1 << (keep & (lowest - 1)).count_ones();
+        bits ^= lowest;
     }
-    picked
+    moved
 }
 
+#[inline]
 fn close_holes(mut bits: u64, keep: u64) -> u64 {
     let mut holes = !keep;
     while holes != 0 {

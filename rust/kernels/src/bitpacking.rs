@@ -18,12 +18,20 @@ use crate::ranges::gather_values;
 pub const GROUP: usize = 1024;
 
 /// The order of blocks of rows, and its inverse: three bits, reversed.
+#[inline(always)]
 fn order(block: usize) -> usize {
     (block & 1) << 2 | block & 2 | (block & 4) >> 2
 }
 
+#[inline(always)]
 fn first_index(row: usize) -> usize {
     128 * (row % 8) + 16 * order(row / 8)
+}
+
+/// The number of the block of 64 values in a row of words of 16 bits, which have 64 lanes.
+#[inline(always)]
+pub fn block_of_row(row: usize) -> usize {
+    first_index(row) / 64
 }
 
 /// Row and lane of the value with this index, for a word of `bits` bits.

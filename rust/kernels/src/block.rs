@@ -72,7 +72,7 @@ pub fn decode(plan: &BlockPlan, data: &[u8], count: usize, out: &mut Vec<u8>) ->
 }
 
 /// The items of the runs of a block, and their lengths.
-fn runs(data: &[u8]) -> Result<(&[u8], &[u8])> {
+pub(crate) fn runs(data: &[u8]) -> Result<(&[u8], &[u8])> {
     let values_bytes = size(u64_at(data, 0, "rle block header")?, "rle values, bytes")?;
     let values = part(data, 8, values_bytes, "rle values, bytes")?;
     Ok((values, rest(data, 8 + values_bytes, "rle lengths, bytes")?))
@@ -128,7 +128,7 @@ pub fn decode_levels(
 }
 
 /// Up to this many levels are extracted one by one instead of decoding the block.
-const FEW: usize = 32;
+pub const FEW: usize = 32;
 
 /// Decodes the 16-bit levels at `ranges` of a block into `out`, which is cleared first.
 pub fn decode_level_ranges(

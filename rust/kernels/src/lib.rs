@@ -27,6 +27,7 @@ pub mod json_select;
 pub mod jsonb;
 pub mod kept;
 pub mod key_rows;
+pub mod level_planes;
 pub mod levels;
 pub mod linear;
 pub mod list_offsets;

@@ -11,9 +11,12 @@
 
 use std::ops::Range;
 
-use crate::block::{BlockPlan, decode_level_ranges, decode_levels};
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::block::{BlockPlan, FEW, decode_level_ranges};
 use crate::chunks::Chunk;
 use crate::error::{Result, ensure, part, rest, size, u16_at, u32_at};
+use crate::level_planes::{self, BLOCK, LevelPlanes, blocks_of, live_bits, low_bits};
 use crate::levels::Layers;
 use crate::unravel::{Unraveled, Unraveler};
 use crate::values::{Plan, Values, append};
@@ -48,9 +51,11 @@ pub struct Decoded {
 
 #[derive(Default)]
 struct Scratch {
-    bytes: Vec<u8>,
-    rep: Vec<u16>,
-    def: Vec<u16>,
+    levels: level_planes::Scratch,
+    rep: LevelPlanes,
+    def: LevelPlanes,
+    /// The definition levels of some rows.
+    picked: (Vec<u8>, Vec<u16>),
     entries: Vec<Range<usize>>,
     values: Vec<Range<usize>>,
 }
@@ -58,7 +63,7 @@ struct Scratch {
 /// Decodes rows of pages that have the same layout, one page after the other, and the levels of
 /// so many of the inner-most layers (see `Unraveler::new`).
 pub fn decode(page: &Page, pages: &[Rows<'_>], num_layers: usize) -> Result<Decoded> {
-    let (mut expected, mut stored) = (0, 0);
+    let (mut expected, mut stored, mut num_lists) = (0, 0, 0);
     for rows in pages {
         let bytes: usize = rows.chunks.iter().map(|chunk| chunk.size).sum();
         let (bytes, wanted) = (bytes.min(rows.body.len()), num_rows(rows.wanted));
@@ -66,12 +71,17 @@ pub fn decode(page: &Page, pages: &[Rows<'_>], num_layers: usize) -> Result<Deco
         let in_chunks: usize = rows.chunks.iter().map(|chunk| chunk.num_values).sum();
         if page.layers.max_rep == 0 {
             expected += wanted.min(in_chunks);
-        } else if wanted >= rows.chunks.iter().map(|chunk| chunk.num_rows).sum() {
-            // A damaged page may claim more items; those of lists take some space as a rule.
+            continue;
+        }
+        // A damaged page may claim more items and lists; these take some space as a rule.
+        num_lists += wanted.min(bytes.saturating_mul(8));
+        let rows_in_chunks: usize = rows.chunks.iter().map(|chunk| chunk.num_rows).sum();
+        if wanted.saturating_mul(2) >= rows_in_chunks {
             expected += in_chunks.min(bytes);
         }
     }
     let mut decoder = Decoder::new(page, expected, stored, num_layers)?;
+    decoder.levels.reserve(num_lists);
     for rows in pages {
         decoder.take(rows)?;
     }
@@ -200,11 +210,18 @@ fn plain_levels(
         chunk.num_values,
     )?;
     let data = parts.next(parts.def_size)?;
-    let Scratch {
-        values, bytes, def, ..
-    } = scratch;
-    decode_level_ranges(plan, data, count, values, bytes, def)?;
-    levels.push(&[], def, wanted)
+    match scratch.values.as_slice() {
+        [range] if wanted > FEW => {
+            let Scratch { rep, def, .. } = scratch;
+            def.decode(plan, data, count, &mut scratch.levels)?;
+            levels.push_planes(rep, def, range.clone())
+        }
+        ranges => {
+            let (bytes, picked) = &mut scratch.picked;
+            decode_level_ranges(plan, data, count, ranges, bytes, picked)?;
+            levels.push(&[], picked, wanted)
+        }
+    }
 }
 
 /// Levels of the selected rows of a chunk with lists.
@@ -218,30 +235,24 @@ fn nested_levels(
     levels: &mut Unraveler,
 ) -> Result<()> {
     let count = parts.num_levels;
-    if let Some(plan) = &page.rep {
-        let data = parts.next(parts.rep_size)?;
-        decode_levels(plan, data, count, &mut scratch.bytes, &mut scratch.rep)?;
-    }
-    if let Some(plan) = &page.def {
-        let data = parts.next(parts.def_size)?;
-        decode_levels(plan, data, count, &mut scratch.bytes, &mut scratch.def)?;
-    }
-    ensure(
-        scratch.rep.len() == count,
-        "repetition levels",
-        scratch.rep.len(),
-        count,
-    )?;
-    select_entries(page, chunk, rows, cursor, scratch)?;
-    for range in &scratch.entries {
-        let rep = part(&scratch.rep, range.start, range.len(), "levels")?;
-        let def = match &page.def {
-            Some(_) => part(&scratch.def, range.start, range.len(), "levels")?,
-            None => &[],
+    let Scratch { rep, def, .. } = scratch;
+    for (plan, size, planes) in [
+        (&page.rep, parts.rep_size, &mut *rep),
+        (&page.def, parts.def_size, def),
+    ] {
+        let Some(plan) = plan else {
+            planes.set_zeros(count);
+            continue;
         };
-        levels.push(rep, def, range.len())?;
+        let data = parts.next(size)?;
+        planes.decode(plan, data, count, &mut scratch.levels)?;
     }
-    Ok(())
+    let is_known = page.rep.is_some() || count == 0;
+    ensure(is_known, "repetition levels", 0, count)?;
+    select_entries(page, chunk, rows, cursor, scratch)?;
+    let Scratch { rep, def, .. } = scratch;
+    let mut ranges = scratch.entries.iter();
+    ranges.try_for_each(|range| levels.push_planes(rep, def, range.clone()))
 }
 
 /// Selected rows of a chunk without lists, as ranges of its values.
@@ -286,14 +297,17 @@ fn select_entries(
     while rows.get(*cursor).is_some_and(|range| range.end <= before) {
         *cursor += 1;
     }
-    let def = page.def.as_ref().map(|_| def.as_slice());
     let mut entry = Entry {
-        levels: EntryLevels { page, rep, def },
+        levels: EntryLevels {
+            layers: &page.layers,
+            rep,
+            def,
+        },
         number: 0,
         row: chunk.first_row,
         value: 0,
     };
-    let total = entry.levels.visible(0..rep.len())?;
+    let total = entry.levels.num_visible();
     ensure(
         total == chunk.num_values,
         "visible entries of a chunk",
@@ -307,7 +321,7 @@ fn select_entries(
         values.push(0..total);
         return Ok(());
     }
-    let starts = entry.levels.starts(0..rep.len())?;
+    let starts = entry.levels.num_starts();
     ensure(
         starts == chunk.num_rows,
         "rows that start in a chunk",
@@ -320,10 +334,10 @@ fn select_entries(
         }
         // The row before the first continues here, from the first entry.
         if range.start >= chunk.first_row {
-            entry.seek(range.start)?;
+            entry.seek(range.start);
         }
         let (first_entry, first_value) = (entry.number, entry.value);
-        entry.seek(range.end.min(end))?;
+        entry.seek(range.end.min(end));
         if first_entry < entry.number {
             entries.push(first_entry..entry.number);
         }
@@ -334,44 +348,48 @@ fn select_entries(
     Ok(())
 }
 
-/// Counts entries by their levels.
+/// Finds entries by their levels.
 struct EntryLevels<'a> {
-    page: &'a Page,
-    rep: &'a [u16],
-    /// None if the page has none, and every entry owns a value.
-    def: Option<&'a [u16]>,
+    layers: &'a Layers,
+    rep: &'a LevelPlanes,
+    def: &'a LevelPlanes,
 }
 
 impl EntryLevels<'_> {
-    /// Rows that start in some entries.
-    fn starts(&self, entries: Range<usize>) -> Result<usize> {
-        let max_rep = self.page.layers.max_rep;
-        let rep = part(self.rep, entries.start, entries.len(), "levels")?;
-        Ok(count(rep, |rep| rep == max_rep))
+    /// Which of a block of 64 entries start a row.
+    #[inline(always)]
+    fn starts(&self, block: usize) -> u64 {
+        self.rep.block(block).equal(self.layers.max_rep)
     }
 
-    /// Values that some entries own.
-    fn visible(&self, entries: Range<usize>) -> Result<usize> {
-        let Some(def) = self.def else {
-            return Ok(entries.len());
-        };
-        let most = self.page.layers.max_visible;
-        let def = part(def, entries.start, entries.len(), "levels")?;
-        Ok(count(def, |def| def <= most))
+    /// Which of a block of 64 entries own a value.
+    #[inline(always)]
+    fn visible(&self, block: usize) -> u64 {
+        self.def.block(block).at_most(self.layers.max_visible)
+    }
+
+    fn num_starts(&self) -> usize {
+        Arch::new().dispatch(Count(0..self.rep.len(), |block| self.starts(block)))
+    }
+
+    fn num_visible(&self) -> usize {
+        Arch::new().dispatch(Count(0..self.rep.len(), |block| self.visible(block)))
     }
 }
 
-/// Counts levels, many at a time.
-fn count(levels: &[u16], holds: impl Fn(u16) -> bool) -> usize {
-    let counts = levels.chunks(BLOCK).map(|block| {
-        let holding = block.iter().map(|&level| u16::from(holds(level)));
-        usize::from(holding.sum::<u16>())
-    });
-    counts.sum()
-}
+/// Counts the bits of entries, given those of each block.
+struct Count<F>(Range<usize>, F);
 
-/// Entries that are counted at once.
-const BLOCK: usize = 64;
+impl<F: Fn(usize) -> u64> WithSimd for Count<F> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        let Self(entries, bits) = self;
+        let counts = blocks_of(&entries).map(|block| bits(block) & live_bits(&entries, block));
+        counts.map(|bits| bits.count_ones() as usize).sum()
+    }
+}
 
 /// An entry of a chunk with lists.
 struct Entry<'a> {
@@ -385,31 +403,26 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     /// Advances to the start of a row, or past the last entry.
-    fn seek(&mut self, row: usize) -> Result<()> {
-        loop {
-            let block = self.number..self.number + BLOCK;
-            if block.end > self.levels.rep.len() {
-                break;
-            }
-            let starts = self.levels.starts(block.clone())?;
-            if self.row + starts > row {
-                break;
-            }
-            self.row += starts;
-            self.value += self.levels.visible(block)?;
-            self.number += BLOCK;
-        }
-        while let Some(&rep) = self.levels.rep.get(self.number) {
-            if rep == self.levels.page.layers.max_rep {
-                if self.row == row {
-                    return Ok(());
+    fn seek(&mut self, row: usize) {
+        let left = self.number..self.levels.rep.len();
+        for block in blocks_of(&left) {
+            let live = live_bits(&left, block);
+            let mut starts = self.levels.starts(block) & live;
+            let visible = self.levels.visible(block) & live;
+            let count = starts.count_ones() as usize;
+            if self.row + count > row {
+                for _ in self.row..row {
+                    starts &= starts - 1; // more rows than these start here
                 }
-                self.row += 1;
+                let before = starts.trailing_zeros() as usize;
+                self.value += (visible & low_bits(before)).count_ones() as usize;
+                (self.number, self.row) = (block * BLOCK + before, row);
+                return;
             }
-            self.value += self.levels.visible(self.number..self.number + 1)?;
-            self.number += 1;
+            self.row += count;
+            self.value += visible.count_ones() as usize;
         }
-        Ok(())
+        self.number = left.end;
     }
 }
 

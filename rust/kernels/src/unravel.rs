@@ -1,9 +1,12 @@
 //! Converts levels to the validity bitmaps and list offsets of every layer.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::bitmap::{BitmapBuilder, compress64, mask64};
-use crate::error::{Corrupt, Result, ensure, part};
+use crate::bitmap::{BitmapBuilder, compress64};
+use crate::error::{Corrupt, Result, ensure};
+use crate::level_planes::{Block, LevelPlanes, blocks_of, live_bits};
 use crate::levels::{Layer, Layers};
 
 /// One layer in Arrow's form.
@@ -36,8 +39,8 @@ struct State {
 pub struct Unraveler {
     states: Vec<State>,
     has_rep: bool,
-    /// Definition levels of pages that have none.
-    zeros: Vec<u16>,
+    /// Memory for repetition and definition levels that are passed as numbers.
+    scratch: (LevelPlanes, LevelPlanes),
 }
 
 impl Unraveler {
@@ -66,42 +69,64 @@ impl Unraveler {
         Self {
             states,
             has_rep: layers.max_rep > 0,
-            zeros: Vec::new(),
+            scratch: <_>::default(),
+        }
+    }
+
+    /// Reserves memory for the offsets of some rows, which is only an estimate.
+    pub fn reserve(&mut self, num_rows: usize) {
+        for state in self.states.iter_mut().filter(|state| state.layer.list) {
+            state.offsets.reserve(num_rows + 1);
         }
     }
 
     /// Processes `count` entries; an empty slice represents levels that are all 0.
     pub fn push(&mut self, rep: &[u16], def: &[u16], count: usize) -> Result<()> {
-        ensure(
-            rep.is_empty() || rep.len() == count,
-            "repetition levels",
-            rep.len(),
-            count,
-        )?;
-        ensure(
-            def.is_empty() || def.len() == count,
-            "definition levels",
-            def.len(),
-            count,
-        )?;
+        let (mut reps, mut defs) = std::mem::take(&mut self.scratch);
+        for (planes, levels) in [(&mut reps, rep), (&mut defs, def)] {
+            if levels.is_empty() {
+                planes.set_zeros(count);
+            } else {
+                planes.set(levels);
+            }
+        }
+        ensure(reps.len() == count, "repetition levels", rep.len(), count)?;
+        ensure(defs.len() == count, "definition levels", def.len(), count)?;
         if self.has_rep {
             ensure(rep.len() == count, "repetition levels", rep.len(), count)?;
         }
-        if self.has_rep && def.is_empty() {
-            self.zeros.resize(self.zeros.len().max(count), 0);
-        }
-        let def = if self.has_rep && def.is_empty() {
-            part(&self.zeros, 0, count, "levels")?
-        } else {
-            def
-        };
+        self.push_planes(&reps, &defs, 0..count)?;
+        self.scratch = (reps, defs);
+        Ok(())
+    }
+
+    /// Processes some entries of a piece; repetition levels are not looked at without lists.
+    pub fn push_planes(
+        &mut self,
+        rep: &LevelPlanes,
+        def: &LevelPlanes,
+        entries: Range<usize>,
+    ) -> Result<()> {
+        let (count, has_rep) = (entries.len(), self.has_rep);
+        let least = format_args!("at least {}", entries.end);
+        let (has_reps, has_defs) = (
+            !has_rep || rep.len() >= entries.end,
+            def.len() >= entries.end,
+        );
+        ensure(has_reps, "repetition levels", rep.len(), least)?;
+        ensure(has_defs, "definition levels", def.len(), least)?;
         for state in self.states.iter_mut().filter(|state| !state.is_skipped) {
-            match (self.has_rep, def.is_empty()) {
-                (false, true) => state.push_valid(count),
-                (false, false) => state.push_items(def),
-                (true, _) if state.layer.min_rep == 0 => state.push_list_items(def),
-                (true, _) => state.push_nested(rep, def)?,
+            if !has_rep && (def.is_zero() || state.layer.null.is_none()) {
+                state.push_valid(count);
+                continue;
             }
+            state.require_room(count)?;
+            Arch::new().dispatch(Blocks {
+                state,
+                rep: has_rep.then_some(rep),
+                def,
+                entries: entries.clone(),
+            });
         }
         Ok(())
     }
@@ -125,33 +150,28 @@ impl State {
         }
     }
 
-    fn push_items(&mut self, def: &[u16]) {
-        self.len += def.len();
-        if self.layer.null.is_some() {
-            let inner = self.layer.inner;
-            self.validity.extend_with(def, |def| def <= inner);
-        }
-    }
-
-    fn push_nested(&mut self, rep: &[u16], def: &[u16]) -> Result<()> {
-        let grown = i64::from(self.children) + rep.len() as i64;
-        if grown > i64::from(i32::MAX) {
+    fn require_room(&self, count: usize) -> Result<()> {
+        if i64::from(self.children) + count as i64 > i64::from(i32::MAX) {
             return Err(Corrupt("more than 2^31 list items in one page".into()));
-        }
-        let ((reps, rest_rep), (defs, rest_def)) = (rep.as_chunks::<64>(), def.as_chunks::<64>());
-        Arch::new().dispatch(Blocks {
-            state: self,
-            reps: Some(reps),
-            defs,
-        });
-        if !rest_rep.is_empty() {
-            self.push_block(&padded(rest_rep, 0), &padded(rest_def, NO_SLOT));
         }
         Ok(())
     }
 
+    /// Processes a block of up to 64 entries of a page without lists, which all own a slot.
     #[inline(always)]
-    fn push_block(&mut self, rep: &[u16; 64], def: &[u16; 64]) {
+    fn push_items(&mut self, def: Block<'_>, live: u64) {
+        let count = live.count_ones() as usize;
+        self.len += count;
+        let valid = def.at_most(self.layer.inner) & live;
+        // Without entries there is nothing to shift.
+        if let Some(valid) = valid.checked_shr(live.trailing_zeros()) {
+            self.validity.push_word(valid, count);
+        }
+    }
+
+    /// Processes a block of up to 64 entries of a page with lists.
+    #[inline(always)]
+    fn push_block(&mut self, rep: Block<'_>, def: Block<'_>, live: u64) {
         let Layer {
             list,
             null,
@@ -160,98 +180,27 @@ impl State {
             max_def,
             empty,
         } = self.layer;
-        let valid_to = if list {
-            null.map_or(inner, |null| null - 1)
-        } else {
-            inner
-        };
-        let empty = empty.map_or(valid_to, |empty| empty);
-        let slots = mask64(rep, |rep| rep >= min_rep) & mask64(def, |def| def <= max_def);
+        let slots = rep.at_least(min_rep) & def.at_most(max_def) & live;
         self.len += slots.count_ones() as usize;
-        if null.is_some() {
-            let valid = mask64(def, |def| def <= valid_to || def == empty);
+        if let Some(null) = null {
+            let mut valid = def.at_most(if list { null - 1 } else { inner });
+            if let Some(empty) = empty {
+                valid |= def.equal(empty);
+            }
             self.push_validity(valid, slots);
         }
         let Some((child_rep, child_def)) = self.child else {
             return;
         };
-        let items = mask64(rep, |rep| rep >= child_rep) & mask64(def, |def| def <= child_def);
-        if slots | items == u64::MAX {
-            self.push_offsets(slots, items);
-            return;
-        }
-        if slots.count_ones() <= FEW_SLOTS {
-            self.push_few_offsets(slots, items);
-            return;
-        }
-        let (mut found, mut count, mut children) = ([0i32; 65], 0, self.children);
-        for entry in 0..64 {
-            if let Some(slot) = found.get_mut(count) {
-                *slot = children; // taken back by the next entry unless this one owns a slot
-            }
-            count += usize::from(slots >> entry & 1 == 1);
-            children += i32::from(items >> entry & 1 == 1);
-        }
-        self.children = children;
-        self.offsets.extend(found.iter().take(count));
-    }
-
-    /// The offsets of lists if each entry without an item is a list of its own, null or empty:
-    /// they lie at their entries, less the entries before that have no item.
-    #[inline(always)]
-    fn push_offsets(&mut self, slots: u64, items: u64) {
-        let (mut left, mut without) = (slots, 0);
-        let mut found = [0i32; 64];
-        let count = slots.count_ones() as usize;
-        for offset in found.iter_mut().take(count) {
-            let entry = left.trailing_zeros();
-            *offset = self.children + entry.cast_signed() - without;
-            without += i32::from(items.wrapping_shr(entry) & 1 == 0);
+        let items = rep.at_least(child_rep) & def.at_most(child_def) & live;
+        let (mut left, children) = (slots, self.children);
+        let offsets = (0..slots.count_ones()).map(|_| {
+            let preceding = (left & left.wrapping_neg()).wrapping_sub(1);
             left &= left.wrapping_sub(1);
-        }
-        self.children += items.count_ones().cast_signed();
-        self.offsets.extend(found.iter().take(count));
-    }
-
-    /// The offsets of long lists, of which few start in a block.
-    #[inline(always)]
-    fn push_few_offsets(&mut self, slots: u64, items: u64) {
-        let mut left = slots;
-        while left != 0 {
-            let lower = (left & left.wrapping_neg()) - 1;
-            let before = (items & lower).count_ones().cast_signed();
-            self.offsets.push(self.children + before);
-            left &= left - 1;
-        }
-        self.children += items.count_ones().cast_signed();
-    }
-
-    /// Items of the inner-most list: most entries own one.
-    fn push_list_items(&mut self, def: &[u16]) {
-        let (blocks, rest) = def.as_chunks::<64>();
-        Arch::new().dispatch(Blocks {
-            state: self,
-            reps: None,
-            defs: blocks,
+            children + (items & preceding).count_ones().cast_signed()
         });
-        if !rest.is_empty() {
-            self.push_item_block(&padded(rest, NO_SLOT));
-        }
-    }
-
-    #[inline(always)]
-    fn push_item_block(&mut self, def: &[u16; 64]) {
-        let Layer {
-            null,
-            inner,
-            max_def,
-            ..
-        } = self.layer;
-        let slots = mask64(def, |def| def <= max_def);
-        self.len += slots.count_ones() as usize;
-        if null.is_some() {
-            self.push_validity(mask64(def, |def| def <= inner), slots);
-        }
+        self.offsets.extend(offsets);
+        self.children += items.count_ones().cast_signed();
     }
 
     #[inline(always)]
@@ -281,11 +230,13 @@ impl State {
     }
 }
 
-/// Blocks of levels for one layer; items of the inner-most list need no repetition levels.
+/// Entries for one layer.
 struct Blocks<'a> {
     state: &'a mut State,
-    reps: Option<&'a [[u16; 64]]>,
-    defs: &'a [[u16; 64]],
+    /// None without lists.
+    rep: Option<&'a LevelPlanes>,
+    def: &'a LevelPlanes,
+    entries: Range<usize>,
 }
 
 impl WithSimd for Blocks<'_> {
@@ -293,31 +244,20 @@ impl WithSimd for Blocks<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Some(reps) = self.reps else {
-            for def in self.defs {
-                self.state.push_item_block(def);
+        let Self {
+            state,
+            rep,
+            def,
+            entries,
+        } = self;
+        for number in blocks_of(&entries) {
+            let (def, live) = (def.block(number), live_bits(&entries, number));
+            match rep {
+                Some(rep) => state.push_block(rep.block(number), def, live),
+                None => state.push_items(def, live),
             }
-            return;
-        };
-        for (rep, def) in reps.iter().zip(self.defs) {
-            self.state.push_block(rep, def);
         }
     }
-}
-
-/// Of so many lists that start in a block of 64 entries, each is found by itself.
-const FEW_SLOTS: u32 = 16;
-
-/// A definition level that owns no slot anywhere.
-const NO_SLOT: u16 = u16::MAX;
-
-/// Fewer than 64 levels, filled up.
-fn padded(levels: &[u16], filler: u16) -> [u16; 64] {
-    let mut block = [filler; 64];
-    for (slot, level) in block.iter_mut().zip(levels) {
-        *slot = *level;
-    }
-    block
 }
 
 #[cfg(test)]
