@@ -111,30 +111,84 @@ macro_rules! width_of_word {
 
                 #[inline(always)]
                 fn with_simd<S: Simd>(self, _: S) -> Result<()> {
-                    let (width, bytes_of) = (self.width, self.bytes_of);
                     let (words, _) = self.packed.as_chunks::<$bytes>();
-                    let mask = <$word>::MAX >> (BITS - width);
                     for row in 0..BITS {
-                        let (word, shift) = (row * width / BITS, row * width % BITS);
+                        let values = row_of(words, self.width, row)?;
                         let slots = lanes_mut(self.out, first_index(row))?;
-                        let low = lanes(words, word * LANES)?;
-                        // Values of their own, so that no loop reads where it writes.
-                        let mut values = [0 as $word; LANES];
-                        for (value, low) in values.iter_mut().zip(low) {
-                            *value = <$word>::from_le_bytes(*low) >> shift;
-                        }
-                        if shift + width > BITS {
-                            let high = lanes(words, (word + 1) * LANES)?;
-                            for (value, high) in values.iter_mut().zip(high) {
-                                *value |= <$word>::from_le_bytes(*high) << (BITS - shift);
-                            }
-                        }
                         for (slot, value) in slots.iter_mut().zip(values) {
-                            *slot = bytes_of(value & mask);
+                            *slot = (self.bytes_of)(value);
                         }
                     }
                     Ok(())
                 }
+            }
+
+            /// Appends the values of one group, each as the bytes that `bytes_of` returns.
+            pub fn append_as<const N: usize>(
+                packed: &[u8],
+                width: usize,
+                out: &mut Vec<u8>,
+                bytes_of: impl Fn($word) -> [u8; N],
+            ) -> Result<()> {
+                check(packed, width, GROUP)?;
+                if width == 0 {
+                    grow(out, GROUP * N);
+                    return Ok(());
+                }
+                out.reserve(GROUP * N);
+                Arch::new().dispatch(Append {
+                    packed,
+                    width,
+                    out,
+                    bytes_of,
+                })
+            }
+
+            /// Appends the values of one group, little-endian.
+            pub fn append(packed: &[u8], width: usize, out: &mut Vec<u8>) -> Result<()> {
+                append_as(packed, width, out, <$word>::to_le_bytes)
+            }
+
+            /// Appends rows in the order of their values, so that no byte is written twice.
+            struct Append<'a, F> {
+                packed: &'a [u8],
+                width: usize,
+                out: &'a mut Vec<u8>,
+                bytes_of: F,
+            }
+
+            impl<F: Fn($word) -> [u8; N], const N: usize> WithSimd for Append<'_, F> {
+                type Output = Result<()>;
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+                    let (words, _) = self.packed.as_chunks::<$bytes>();
+                    for row in 0..8 {
+                        for block in 0..BITS / 8 {
+                            let row = 8 * order(block * LANES / 16) + row;
+                            let values = row_of(words, self.width, row)?;
+                            let bytes = values.map(&self.bytes_of);
+                            self.out.extend_from_slice(bytes.as_flattened());
+                        }
+                    }
+                    Ok(())
+                }
+            }
+
+            /// The values of one row: one of each lane.
+            #[inline(always)]
+            fn row_of(words: &[[u8; $bytes]], width: usize, row: usize) -> Result<[$word; LANES]> {
+                let mask = <$word>::MAX >> (BITS - width);
+                let (word, shift) = (row * width / BITS, row * width % BITS);
+                let low = lanes(words, word * LANES)?;
+                let mut values = low.map(|low| <$word>::from_le_bytes(low) >> shift);
+                if shift + width > BITS {
+                    let high = lanes(words, (word + 1) * LANES)?;
+                    for (value, high) in values.iter_mut().zip(high) {
+                        *value |= <$word>::from_le_bytes(*high) << (BITS - shift);
+                    }
+                }
+                Ok(values.map(|value| value & mask))
             }
 
             /// The value with this index (below 1,024) of one group.
@@ -241,42 +295,6 @@ width_of_word!(words16, u16, 2);
 width_of_word!(words32, u32, 4);
 width_of_word!(words64, u64, 8);
 
-/// Appends the values of one group as words of fewer bits, which hold `width` bits.
-#[allow(clippy::cast_possible_truncation)] // the other bits are zero
-pub fn append_narrow(
-    packed: &[u8],
-    bits: usize,
-    width: usize,
-    narrow_bits: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    ensure(
-        width <= narrow_bits,
-        "bit-packed width, bits",
-        width,
-        format_args!("at most {narrow_bits}"),
-    )?;
-    let slots = grow(out, GROUP * narrow_bits / 8);
-    macro_rules! unpack {
-        ($words:ident, $narrow:ty, $bytes:literal) => {
-            $words::unpack_as(packed, width, slots.as_chunks_mut::<$bytes>().0, |word| {
-                (word as $narrow).to_le_bytes()
-            })
-        };
-    }
-    match (bits, narrow_bits) {
-        (16, 8) => unpack!(words16, u8, 1),
-        (32, 8) => unpack!(words32, u8, 1),
-        (32, 16) => unpack!(words32, u16, 2),
-        (64, 8) => unpack!(words64, u8, 1),
-        (64, 16) => unpack!(words64, u16, 2),
-        (64, 32) => unpack!(words64, u32, 4),
-        _ => Err(Corrupt(format!(
-            "bit-packed words of {bits} bits, as words of {narrow_bits}"
-        ))),
-    }
-}
-
 /// Appends the values of one group whose indices lie in `ranges` to `out`.
 /// Few values are extracted one by one; for many, the whole group is unpacked.
 pub fn append_ranges(
@@ -292,6 +310,7 @@ pub fn append_ranges(
             width,
             ranges,
             out,
+            words8::append,
             words8::unpack,
             words8::unpack_one,
         ),
@@ -300,6 +319,7 @@ pub fn append_ranges(
             width,
             ranges,
             out,
+            words16::append,
             words16::unpack,
             words16::unpack_one,
         ),
@@ -308,6 +328,7 @@ pub fn append_ranges(
             width,
             ranges,
             out,
+            words32::append,
             words32::unpack,
             words32::unpack_one,
         ),
@@ -316,6 +337,7 @@ pub fn append_ranges(
             width,
             ranges,
             out,
+            words64::append,
             words64::unpack,
             words64::unpack_one,
         ),
@@ -326,6 +348,7 @@ pub fn append_ranges(
 /// Packs one group, as `pack` of a word width does.
 pub type Pack<const N: usize> = fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>) -> Result<()>;
 
+type Append = fn(&[u8], usize, &mut Vec<u8>) -> Result<()>;
 type Unpack<const N: usize> = fn(&[u8], usize, &mut [[u8; N]]) -> Result<()>;
 type UnpackOne<const N: usize> = fn(&[u8], usize, usize) -> Result<[u8; N]>;
 
@@ -336,14 +359,14 @@ fn append<const N: usize>(
     width: usize,
     ranges: &[std::ops::Range<usize>],
     out: &mut Vec<u8>,
+    append_group: Append,
     unpack: Unpack<N>,
     unpack_one: UnpackOne<N>,
 ) -> Result<()> {
     if let [all] = ranges
         && *all == (0..GROUP)
     {
-        let (slots, _) = grow(out, GROUP * N).as_chunks_mut::<N>();
-        return unpack(packed, width, slots);
+        return append_group(packed, width, out);
     }
     let wanted: usize = ranges.iter().map(std::iter::ExactSizeIterator::len).sum();
     if wanted <= FEW {
@@ -423,51 +446,6 @@ mod tests {
     round_trip!(words_of_16_bits, words16, u16, 2);
     round_trip!(words_of_32_bits, words32, u32, 4);
     round_trip!(words_of_64_bits, words64, u64, 8);
-
-    #[test]
-    fn narrow_words_have_the_same_values() {
-        let values: Vec<u64> = (0..GROUP as u64).map(|n| n.wrapping_mul(n) >> 3).collect();
-        for (bits, narrow) in [(16, 8), (32, 8), (32, 16), (64, 8), (64, 16), (64, 32)] {
-            for width in [0, 1, 3, narrow - 1, narrow] {
-                let low = |value: &u64| value & ((1u64 << width) - 1);
-                let mut packed = Vec::new();
-                match bits {
-                    16 => {
-                        let values: Vec<_> = values
-                            .iter()
-                            .map(|v| (low(v) as u16).to_le_bytes())
-                            .collect();
-                        words16::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
-                    }
-                    32 => {
-                        let values: Vec<_> = values
-                            .iter()
-                            .map(|v| (low(v) as u32).to_le_bytes())
-                            .collect();
-                        words32::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
-                    }
-                    _ => {
-                        let values: Vec<_> = values.iter().map(|v| low(v).to_le_bytes()).collect();
-                        words64::pack(values.as_slice().try_into().unwrap(), width, &mut packed)
-                    }
-                }
-                .unwrap();
-                let mut out = vec![7];
-                append_narrow(&packed, bits, width, narrow, &mut out).unwrap();
-                let expected = values.iter().flat_map(|value| {
-                    let bytes = low(value).to_le_bytes();
-                    bytes.into_iter().take(narrow / 8)
-                });
-                assert!(
-                    out.iter().copied().skip(1).eq(expected),
-                    "{bits}, {narrow}, {width}"
-                );
-            }
-        }
-        let packed = vec![0; packed_bytes(9)];
-        assert!(append_narrow(&packed, 32, 9, 8, &mut Vec::new()).is_err());
-        assert!(append_narrow(&packed, 32, 9, 32, &mut Vec::new()).is_err());
-    }
 
     #[test]
     fn packs_as_the_formula_says() {

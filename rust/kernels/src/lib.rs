@@ -35,6 +35,7 @@ pub mod mask;
 pub mod min_hash;
 pub mod mini_block;
 pub mod mini_block_writer;
+pub mod narrow_words;
 pub mod null_slots;
 pub mod offsets;
 pub mod order;

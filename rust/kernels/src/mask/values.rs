@@ -15,11 +15,12 @@ use super::numbers::{Numbers, Order, Tester};
 use super::texts::{Strings, Texts};
 use super::{Condition, INDEX_BITS, Test};
 use crate::bitmap::{BitmapBuilder, bit};
-use crate::bitpacking::{GROUP, append_narrow, packed_bytes};
+use crate::bitpacking::{GROUP, packed_bytes};
 use crate::block::inline_header;
 use crate::compression;
 use crate::error::{Corrupt, Result, ensure};
 use crate::fsst::SymbolTable;
+use crate::narrow_words;
 use crate::rle;
 use crate::values::{self, Offsets, Plan, Values, append, is_all, only};
 
@@ -288,7 +289,7 @@ fn of_numbers(
             if let Some(narrow) = narrow.filter(|_| chunk.is_whole()) {
                 let fewer = narrow.tester.bits();
                 scratch.bytes.clear();
-                append_narrow(packed, *bits, width, fewer, &mut scratch.bytes)?;
+                narrow_words::append(packed, *bits, width, fewer, &mut scratch.bytes)?;
                 scratch.bytes.truncate(chunk.count * fewer / 8);
                 return narrow.of_values(&scratch.bytes, out);
             }
