@@ -10,6 +10,7 @@
 
 use crate::compression::{self, Compressor, Scheme};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, signed, size, u32_at, u64_at};
+use crate::fsst::Piece;
 use crate::levels::Layers;
 use crate::mini_block::Decoded;
 use crate::offsets::OffsetsIn;
@@ -95,6 +96,7 @@ struct Output<'a> {
     levels: Unraveler,
     rep: Vec<u16>,
     def: Vec<u16>,
+    piece: Piece,
     num_values: usize,
 }
 
@@ -110,6 +112,7 @@ impl<'a> Output<'a> {
             levels: Unraveler::new(&page.layers, usize::MAX),
             rep: Vec::with_capacity(PIECE),
             def: Vec::with_capacity(PIECE),
+            piece: Piece::default(),
             num_values: 0,
         })
     }
@@ -193,7 +196,7 @@ impl<'a> Output<'a> {
                 };
                 let stored = part(data, at + width, length, "string data")?;
                 at += width + length;
-                append_value(plan, stored, out)?;
+                append_value(plan, stored, &mut self.piece, out)?;
             }
             offsets.push(out.len())?;
         }
@@ -273,11 +276,17 @@ pub(crate) fn length_bytes(plan: &Plan) -> Result<usize> {
 }
 
 /// Appends the bytes of a value, decompressed.
-pub(crate) fn append_value(plan: &Plan, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn append_value(
+    plan: &Plan,
+    stored: &[u8],
+    piece: &mut Piece,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     match plan {
-        Plan::Fsst { table, .. } => table.decompress(stored, out),
+        Plan::Fsst { table, .. } => table.decompress(stored, piece, out),
         Plan::General { scheme, inner } => {
-            append_value(inner, &compression::decompress(*scheme, stored)?, out)
+            let stored = compression::decompress(*scheme, stored)?;
+            append_value(inner, &stored, piece, out)
         }
         _ => {
             out.extend_from_slice(stored);

@@ -19,6 +19,7 @@ pub mod distinct;
 pub mod error;
 pub mod even_keys;
 pub mod fsst;
+pub mod fsst_writer;
 pub mod full_zip;
 pub mod inverted;
 pub mod joined_pages;

@@ -8,6 +8,7 @@
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, part, rest, signed, size, u32_at, u64_at};
+use crate::fsst::Piece;
 use crate::full_zip::{append_fixed, append_value, length_bytes};
 use crate::offsets::OffsetsIn;
 use crate::values::{Plan, Values};
@@ -47,6 +48,7 @@ struct Column<'a> {
     plan: &'a Plan,
     /// A value of zeros where the width is fixed.
     zeros: Option<Vec<u8>>,
+    piece: Piece,
     out: Values,
 }
 
@@ -69,6 +71,7 @@ impl<'a> Column<'a> {
         Ok(Self {
             plan,
             zeros: bits.map(|bits| vec![0; bits / 8]),
+            piece: Piece::default(),
             out: Values::new(inner, count, 0)?,
         })
     }
@@ -94,7 +97,7 @@ impl<'a> Column<'a> {
         match (&mut self.out, self.zeros.is_some()) {
             (out, true) => append_fixed(self.plan, stored, out)?,
             (Values::Variable { offsets, data }, false) => {
-                append_value(self.plan, stored, data)?;
+                append_value(self.plan, stored, &mut self.piece, data)?;
                 offsets.push(data.len())?;
             }
             _ => return Err(Corrupt("the plan does not fit its output".into())),

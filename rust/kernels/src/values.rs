@@ -7,8 +7,8 @@ use crate::bitpacking;
 use crate::block::inline_header;
 use crate::byte_stream_split;
 use crate::compression::{self, Scheme};
-use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, size, u32_at, u64_at};
-use crate::fsst::{NOWHERE, SymbolTable};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, size, u32_at, u64_at};
+use crate::fsst::{NOWHERE, Piece, SymbolTable};
 use crate::ranges::gather_values;
 use crate::rle;
 
@@ -510,9 +510,12 @@ impl<'a> Strings<'a> {
         let wanted = ranges.iter().map(ExactSizeIterator::len).sum();
         offsets.reserve(wanted);
         match ranges {
-            _ if wanted <= FEW_STRINGS => ranges
-                .iter()
-                .try_for_each(|range| self.append_each(range, table, offsets, data)),
+            _ if wanted <= FEW_STRINGS => {
+                let mut piece = Piece::default();
+                let mut ranges = ranges.iter();
+                ranges
+                    .try_for_each(|range| self.append_each(range, table, &mut piece, offsets, data))
+            }
             [range] => {
                 let mut ends = Vec::with_capacity(wanted);
                 let codes = self.codes(range, 0, &mut ends)?;
@@ -534,6 +537,7 @@ impl<'a> Strings<'a> {
         &self,
         range: &Range<usize>,
         table: &SymbolTable,
+        piece: &mut Piece,
         offsets: &mut Offsets,
         data: &mut Vec<u8>,
     ) -> Result<()> {
@@ -547,7 +551,7 @@ impl<'a> Strings<'a> {
                 format_args!("at least {start}"),
             )?;
             let codes = part(self.buffer, start, end - start, "string data")?;
-            table.decompress(codes, data)?;
+            table.decompress(codes, piece, data)?;
             offsets.push(data.len())?;
             start = end;
         }
@@ -599,9 +603,7 @@ fn append_codes(
 ) -> Result<()> {
     let mut marks = vec![0; codes.len() + 1];
     let base = data.len();
-    let room = grow(data, SymbolTable::room(codes.len()));
-    let filled = table.expand_marked(codes, room, &mut marks)?;
-    data.truncate(base + filled);
+    let filled = table.expand_marked(codes, data, &mut marks)?;
     let mut is_known = true;
     let marked = ends.iter().map(|&end| {
         let mark = marks.get(end).copied().unwrap_or(NOWHERE);

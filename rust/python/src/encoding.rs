@@ -6,7 +6,7 @@ use pilum_kernels::compression::Compressor;
 use pilum_kernels::error::Corrupt;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::ravel::{self as levels, List, Step};
-use pilum_kernels::{distinct, fsst, list_offsets, null_slots, statistics};
+use pilum_kernels::{distinct, fsst_writer, list_offsets, null_slots, statistics};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
@@ -215,7 +215,7 @@ pub fn compress_fsst<'py>(
 ) -> PyResult<(Made<'py, u8>, Made<'py, i64>, Made<'py, u8>)> {
     let (offsets, data) = (offsets.view()?, slice(&data)?);
     let made = py
-        .detach(|| fsst::compress(offsets, data))
+        .detach(|| fsst_writer::compress(offsets, data))
         .map_err(impossible)?;
     Ok((
         made.table.into_pyarray(py),

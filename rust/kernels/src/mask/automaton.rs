@@ -195,7 +195,7 @@ mod tests {
     )]
     use super::*;
     use crate::bitmap::{BitmapBuilder, bit};
-    use crate::fsst::compress;
+    use crate::fsst_writer::compress;
     use crate::mask::texts::Strings;
     use crate::offsets::OffsetsIn;
 
