@@ -98,6 +98,7 @@ class MiniBlock:
         rep: Block | None = None,
         def_: Block | None = None,
         large: bool = False,
+        num_indexed: int | None = None,
     ) -> Self: ...
 
 class FullZipWriter:

@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels.chunks import NO_LEVELS, as_bytes, cuts, decode_values
+from kernels.chunks import (
+    NO_LEVELS,
+    as_bytes,
+    chunk_of,
+    cuts,
+    decode_page,
+    decode_values,
+    word_of,
+)
 from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, Coding, MiniBlockWriter, PageValues, Plan, reference
+from pilum.kernels import Block, Coding, MiniBlock, MiniBlockWriter, PageValues, Plan, reference
 
 WIDTHS = [(bits, width) for bits in (8, 16, 32, 64) for width in range(bits + 1)]
 COUNTS = (0, 1, 1023, 1024, 1025, 2500)
@@ -109,6 +117,35 @@ def test_few_values_and_many_are_picked_alike(data: st.DataObject, bits: int) ->
     expected = b"".join(little_endian(values[a:b], bits) for a, b in rows)
     plan = Plan.inline_bitpacking(bits)
     assert decode_values(plan, [inline(values, bits, width)], count, rows) == [expected]
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize(
+    ("num_values", "width", "narrow"), [(255, 8, 8), (200, 11, 8), (9000, 14, 16)]
+)
+@pytest.mark.checklist("S4.6")
+def test_indices_have_the_bits_that_their_dictionary_needs(
+    bits: int, num_values: int, width: int, narrow: int
+) -> None:
+    page = MiniBlock(Plan.inline_bitpacking(bits), b"\1", 1, num_indexed=num_values)
+    greatest = 2 ** min(narrow, bits) - 1  # no index of the dictionary
+    for count in (1, 1000, 1024):
+        values = numbers(count, bits, width, seed=count)
+        chunk = chunk_of([inline(values, bits, width)])
+        for rows in (
+            None,
+            [(0, count)],
+            [(count - 1, count)],
+            [(0, count // 2), (count - 1, count)],
+        ):
+            picked = values if rows is None else np.concatenate([values[a:b] for a, b in rows])
+            [buffer], _, _ = decode_page(page, word_of(chunk), chunk, count, count, rows=rows)
+            expected = little_endian(np.minimum(picked, greatest), min(narrow, bits))
+            assert buffer.tobytes() == expected
+        for part in cuts(inline(values, bits, width))[:: 1 if count == 1 else 20]:
+            cut = chunk_of([part])
+            with pytest.raises(CorruptFileError):
+                decode_page(page, word_of(cut), cut, count, count)
 
 
 @pytest.mark.parametrize(("bits", "width"), [(8, 3), (16, 16), (32, 10), (64, 33)])

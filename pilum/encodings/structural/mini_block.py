@@ -140,6 +140,7 @@ class MiniBlockLayout(Layout):
             rep=children(layout.rep_compression).block() if has_rep else None,
             def_=children(layout.def_compression).block() if has_def else None,
             large=large,
+            num_indexed=layout.num_dictionary_items if layout.HasField("dictionary") else None,
         )
         form = pb.MiniBlockLayout()
         form.CopyFrom(layout)

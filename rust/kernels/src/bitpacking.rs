@@ -352,7 +352,8 @@ type Append = fn(&[u8], usize, &mut Vec<u8>) -> Result<()>;
 type Unpack<const N: usize> = fn(&[u8], usize, &mut [[u8; N]]) -> Result<()>;
 type UnpackOne<const N: usize> = fn(&[u8], usize, usize) -> Result<[u8; N]>;
 
-const FEW: usize = 32;
+/// Up to this many values are extracted one by one.
+pub const FEW: usize = 32;
 
 fn append<const N: usize>(
     packed: &[u8],

@@ -1,6 +1,8 @@
 //! Strings by their index in a dictionary.
 
-use crate::bitmap::bit;
+use pulp::Arch;
+
+use crate::dictionary_places::Places;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 use crate::offsets::OffsetsIn;
 use crate::values::{Offsets, Values};
@@ -88,7 +90,7 @@ impl<const S: usize> Entry<S> {
     };
 }
 
-/// The strings of the dictionary, after an empty one for null.
+/// The strings of the dictionary, and then an empty one for null.
 fn entries<const S: usize>(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Entry<S>>> {
     let strings = (0..offsets.count()).map(|index| {
         let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
@@ -110,7 +112,7 @@ fn entries<const S: usize>(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<En
         kept.for_each(|(to, from)| *to = *from);
         Ok(entry)
     });
-    std::iter::once(Ok(Entry::EMPTY)).chain(strings).collect()
+    strings.chain(std::iter::once(Ok(Entry::EMPTY))).collect()
 }
 
 /// Indices of rows, of which those that are null have no meaning.
@@ -157,7 +159,7 @@ impl Rows<'_> {
         strings.try_reserve_exact(most).map_err(|_| no_room(most))?;
         let mut ends = Offsets::with_capacity(8 * offsets.width(), num_rows)?;
         let (mut block, mut of_block) = (vec![0; (BLOCK + 1) * S], [0; BLOCK]);
-        self.each_block::<N>(entries.len(), |places| {
+        self.each_block::<N>(offsets.count(), |places| {
             let filled = fill(&entries, places, &mut block, &mut of_block).ok_or_else(missing)?;
             let ends_here = part(&of_block, 0, places.len(), "dictionary strings")?;
             ends.extend_after(strings.len(), ends_here, filled)?;
@@ -174,7 +176,7 @@ impl Rows<'_> {
     fn look_up_long<const N: usize>(&self, offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Values> {
         let entries = entries::<MEDIUM>(offsets, data)?;
         let mut total = 0usize;
-        self.each_block::<N>(entries.len(), |places| {
+        self.each_block::<N>(offsets.count(), |places| {
             let lengths = places.iter().map(|&place| at(&entries, place));
             let lengths = lengths.map(|entry| entry.map_or(0, |entry| entry.length as usize)); // all exist
             total = total.saturating_add(lengths.sum());
@@ -182,7 +184,7 @@ impl Rows<'_> {
         })?;
         let mut strings = Filled::<MEDIUM>::new(total)?;
         let mut ends = Offsets::with_capacity(8 * offsets.width(), self.indices.len() / N)?;
-        self.each_block::<N>(entries.len(), |places| {
+        self.each_block::<N>(offsets.count(), |places| {
             let of_block = places.iter().map(|&place| match at(&entries, place) {
                 Some(entry) => strings.push(entry, data),
                 None => strings.refuse(),
@@ -200,22 +202,21 @@ impl Rows<'_> {
         let num_rows = self.indices.len() / N;
         let mut views = Vec::with_capacity(num_rows);
         if num_rows < offsets.count() / FEW {
-            self.each_block::<N>(offsets.count() + 1, |places| {
+            self.each_block::<N>(offsets.count(), |places| {
                 for &place in places {
-                    views.push(match (place as usize).checked_sub(1) {
-                        Some(index) => view_at(offsets, index, data)?,
-                        None => View::default(),
+                    views.push(match place as usize {
+                        index if index < offsets.count() => view_at(offsets, index, data)?,
+                        _ => View::default(),
                     });
                 }
                 Ok(())
             })?;
         } else {
             let strings = (0..offsets.count()).map(|index| view_at(offsets, index, data));
-            let entries = std::iter::once(Ok(View::default())).chain(strings);
-            let entries = entries.collect::<Result<Vec<_>>>()?;
+            let entries = strings.collect::<Result<Vec<_>>>()?;
             self.each_block::<N>(entries.len(), |places| {
                 let known = places.iter().map(|&place| entries.get(place as usize));
-                views.extend(known.map(|view| view.copied().unwrap_or_default())); // all exist
+                views.extend(known.map(|view| view.copied().unwrap_or_default())); // null has none
                 Ok(())
             })?;
         }
@@ -224,13 +225,13 @@ impl Rows<'_> {
 
     /// Looks up rows that are fewer than the strings of the dictionary.
     fn look_up_few<const N: usize>(&self, offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Values> {
-        let string = |place: &u32| match (*place as usize).checked_sub(1) {
-            Some(index) => offsets.value(data, index, "dictionary string"),
-            None => Ok(&[] as &[u8]),
+        let string = |place: &u32| match *place as usize {
+            index if index < offsets.count() => offsets.value(data, index, "dictionary string"),
+            _ => Ok(&[] as &[u8]),
         };
         let mut strings = Vec::new();
         let mut ends = Offsets::with_capacity(8 * offsets.width(), self.indices.len() / N)?;
-        self.each_block::<N>(offsets.count() + 1, |places| {
+        self.each_block::<N>(offsets.count(), |places| {
             let mut of_block = Vec::with_capacity(places.len());
             for place in places {
                 let string = string(place)?;
@@ -248,44 +249,34 @@ impl Rows<'_> {
         })
     }
 
-    /// Calls a function with the places of rows in the entries, block by block: 0 for null, the
-    /// index plus 1 for others.
+    /// Calls a function with the places of rows in the entries, block by block: the index, or the
+    /// number of strings for null.
     fn each_block<const N: usize>(
         &self,
-        num_entries: usize,
+        num_strings: usize,
         mut of_block: impl FnMut(&[u32]) -> Result<()>,
     ) -> Result<()> {
         let (words, _) = self.indices.as_chunks::<N>();
         let mut places = [0; BLOCK];
         for (number, words) in words.chunks(BLOCK).enumerate() {
             let places = places.get_mut(..words.len()).ok_or_else(missing)?;
-            for (place, word) in places.iter_mut().zip(words) {
-                *place = after(word);
-            }
-            if let Some(bitmap) = self.validity {
-                for (row, place) in (number * BLOCK..).zip(places.iter_mut()) {
-                    *place &= u32::from(bit(bitmap, row)).wrapping_neg();
-                }
-            }
-            let most = places.iter().fold(0, |most, place| most.max(*place)) as usize;
-            if most >= num_entries {
-                let (index, count) = (most - 1, num_entries - 1);
+            let most = Arch::new().dispatch(Places {
+                words,
+                first: number * BLOCK,
+                validity: self.validity,
+                null: u32::try_from(num_strings).unwrap_or(u32::MAX),
+                places,
+            });
+            if most.is_some_and(|most| most as usize >= num_strings) {
+                let index = most.unwrap_or_default();
                 return Err(Corrupt(format!(
-                    "dictionary index {index}: the dictionary has {count} values"
+                    "dictionary index {index}: the dictionary has {num_strings} values"
                 )));
             }
             of_block(places)?;
         }
         Ok(())
     }
-}
-
-/// The number after an index; no dictionary has as many values as the greatest one.
-#[inline]
-fn after<const N: usize>(word: &[u8; N]) -> u32 {
-    let bytes = word.iter().rev();
-    let number = bytes.fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-    u32::try_from(number).map_or(u32::MAX, |number| number.saturating_add(1))
 }
 
 #[inline]
@@ -305,7 +296,7 @@ fn fill<const S: usize>(
     for (end, &place) in ends.iter_mut().zip(places) {
         let entry = at(entries, place)?;
         *block.get_mut(filled as usize..)?.first_chunk_mut()? = entry.block;
-        filled = filled.saturating_add(entry.length);
+        filled = filled.wrapping_add(entry.length); // at most S: the next one is within the block
         *end = filled;
     }
     Some(filled as usize)

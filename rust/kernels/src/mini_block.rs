@@ -18,6 +18,7 @@ use crate::chunks::Chunk;
 use crate::error::{Result, ensure, part, rest, size, u16_at, u32_at};
 use crate::level_planes::{self, BLOCK, LevelPlanes, blocks_of, live_bits, low_bits};
 use crate::levels::Layers;
+use crate::narrow_indices;
 use crate::unravel::{Unraveled, Unraveler};
 use crate::values::{Plan, Values, append};
 
@@ -27,6 +28,8 @@ pub struct Page {
     pub rep: Option<BlockPlan>,
     pub def: Option<BlockPlan>,
     pub values: Plan,
+    /// Bits of the values as they are decoded, if these are indices of a small dictionary.
+    pub index_bits: Option<usize>,
     pub num_buffers: usize,
     /// Value sizes are u32 instead of u16.
     pub large: bool,
@@ -106,7 +109,10 @@ impl<'a> Decoder<'a> {
     fn new(page: &'a Page, num_values: usize, stored: usize, num_layers: usize) -> Result<Self> {
         Ok(Self {
             page,
-            values: Values::new(&page.values, num_values, stored)?,
+            values: match page.index_bits {
+                Some(bits) => Values::new(&Plan::Flat { bits }, num_values, stored)?,
+                None => Values::new(&page.values, num_values, stored)?,
+            },
             levels: Unraveler::new(&page.layers, num_layers),
             scratch: Scratch::default(),
             num_values: 0,
@@ -149,13 +155,13 @@ impl<'a> Decoder<'a> {
             let size = parts.value_size(index)?;
             buffers.push(parts.next(size)?);
         }
-        append(
-            &page.values,
-            &buffers,
-            chunk.num_values,
-            &scratch.values,
-            &mut self.values,
-        )?;
+        let (plan, count, ranges) = (&page.values, chunk.num_values, &scratch.values);
+        match (page.index_bits, &mut self.values) {
+            (Some(bits), Values::Fixed(out)) => {
+                narrow_indices::append(plan, &buffers, count, ranges, bits, out)?;
+            }
+            (_, out) => append(plan, &buffers, count, ranges, out)?,
+        }
         self.num_values += num_rows(&scratch.values);
         Ok(())
     }

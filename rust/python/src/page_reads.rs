@@ -12,6 +12,7 @@ use pilum_kernels::kept;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mask::pages;
 use pilum_kernels::mini_block::{self, Rows};
+use pilum_kernels::narrow_indices;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -31,7 +32,10 @@ pub struct MiniBlock(mini_block::Page);
 #[pymethods]
 impl MiniBlock {
     #[new]
-    #[pyo3(signature = (values, layers, num_buffers, *, rep=None, def_=None, large=false))]
+    #[pyo3(signature = (
+        values, layers, num_buffers, *, rep=None, def_=None, large=false, num_indexed=None
+    ))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         values: &Plan,
@@ -40,8 +44,10 @@ impl MiniBlock {
         rep: Option<&Block>,
         def_: Option<&Block>,
         large: bool,
+        num_indexed: Option<usize>,
     ) -> PyResult<Self> {
         Ok(Self(mini_block::Page {
+            index_bits: num_indexed.and_then(|count| narrow_indices::bits(&values.0, count)),
             rep: rep.map(|block| block.0.clone()),
             def: def_.map(|block| block.0.clone()),
             values: values.0.clone(),
