@@ -136,6 +136,7 @@ def _search_column(
     """Search one column with the kernels, for scores above a floor if only `k` are needed."""
     found: list[Hits] = []
     least = None
+    has_others = len(column.parts) + (column.flat is not None) > 1
     for scope, parts in column.scopes:
         clauses = _Clauses(column, name, scope)
         for part in parts:
@@ -146,7 +147,7 @@ def _search_column(
             allowed = part.partition.allowed(part.allowed)
             numbers, scores = clause.search(norms, k, allowed, floor)
             found.append(_located(part, numbers, scores, are_best=k is not None))
-            if k is not None and len(parts) + len(column.parts) > 1:
+            if k is not None and has_others:
                 own = scores if least is None else np.concatenate([least, scores])
                 least = -np.sort(-own)[:k]
                 if len(least) == k > 0:  # equal scores of the next partition may have lower rows

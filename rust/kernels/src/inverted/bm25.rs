@@ -9,6 +9,9 @@
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
+/// No weight is greater.
+pub const MOST_WEIGHT: f32 = K1 + 1.0;
+
 /// The weight of a token that `documents_with_it` of `documents` contain.
 pub fn idf(documents: f32, documents_with_it: f32) -> f32 {
     ((documents - documents_with_it + 0.5) / (documents_with_it + 0.5) + 1.0).ln()
@@ -28,7 +31,7 @@ pub fn norm(length: f32, average: f32) -> f32 {
 /// The part of a score that depends on the document.
 #[inline]
 pub fn weight(frequency: f32, norm: f32) -> f32 {
-    (K1 + 1.0) * frequency / (frequency + norm)
+    MOST_WEIGHT * frequency / (frequency + norm)
 }
 
 /// The nearest 32-bit float.

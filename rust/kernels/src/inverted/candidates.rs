@@ -5,7 +5,10 @@
 //!     scores     one line for each document, with a score for each token; `ABSENT` if unknown
 //!     sums       of these scores
 
+use super::choice::Choice;
+use super::cursor::Cursor;
 use super::documents::DocumentSet;
+use super::marks::Marks;
 use super::top::Best;
 use super::tree::{ABSENT, Leaf};
 use crate::error::{Result, out_of_range};
@@ -13,8 +16,8 @@ use crate::error::{Result, out_of_range};
 /// The most documents of a window.
 pub const MOST_DOCUMENTS: u32 = 1 << 16;
 
-/// Documents of a word that are listed without a condition.
-const BITS_AT_ONCE: usize = 4;
+/// As many entries are tested in the time that it takes to look up a document.
+const ENTRIES_PER_LOOK_UP: usize = 6;
 
 /// Documents with scores.
 #[derive(Default)]
@@ -28,9 +31,9 @@ pub struct Candidates {
     left: Vec<u32>,
     /// Entries of each driver.
     entries: Vec<Vec<(u32, f32)>>,
-    /// Which documents of the window there are, one bit for each, and how many are before a word.
-    words: Vec<u64>,
-    ranks: Vec<u32>,
+    /// The documents, if they are marked.
+    marks: Marks,
+    has_marks: bool,
 }
 
 /// A token whose documents are collected. A document belongs to the first driver that it has.
@@ -73,29 +76,36 @@ impl Candidates {
     ) -> Result<()> {
         self.width = leaves.len();
         self.entries.resize_with(drivers.len(), Vec::new);
-        for (entries, driver) in self.entries.iter_mut().zip(drivers) {
+        let is_alone = drivers.len() == 1;
+        if !is_alone {
+            self.marks.begin(window.low, window.high);
+        }
+        for (place, (entries, driver)) in self.entries.iter_mut().zip(drivers).enumerate() {
             let leaf = leaves.get_mut(driver.leaf).ok_or_else(missing)?;
-            entries.clear();
-            collect(leaf, driver.rest, window, best, entries)?;
-        }
-        self.documents.clear();
-        if let [entries] = self.entries.as_slice() {
-            let documents = entries.iter().map(|(document, _)| *document);
-            self.documents.extend(documents);
-        } else {
-            self.words.clear();
-            let count = (window.high - window.low) / 64 + 1;
-            self.words.resize(count as usize, 0);
-            for (place, driver) in drivers.iter().enumerate() {
-                let factor = leaves.get(driver.leaf).ok_or_else(missing)?.factor;
-                self.mark(place, best.cutoff(driver.below, factor), window)?;
+            let cutoff = best.cutoff(driver.below, leaf.factor);
+            // Entries of documents that belong to the drivers before are needed, too.
+            let marks = (place > 0).then_some(&self.marks);
+            let choice = leaf.cursor.choice(cutoff, marks);
+            collect(&mut leaf.cursor, choice, window, entries)?;
+            if !is_alone {
+                for (document, _) in &*entries {
+                    self.marks.mark(*document)?;
+                }
             }
-            self.list(window)?;
         }
+        if is_alone {
+            self.documents.clear();
+            let alone = self.entries.iter().flatten();
+            self.documents.extend(alone.map(|(document, _)| *document));
+        } else {
+            let most = self.entries.iter().map(Vec::len).sum();
+            self.marks.list(most, &mut self.documents)?;
+        }
+        self.has_marks = !is_alone;
         self.begin();
         for (place, driver) in drivers.iter().enumerate() {
             let factor = leaves.get(driver.leaf).ok_or_else(missing)?.factor;
-            self.put(place, driver.leaf, factor, window)?;
+            self.put(place, driver.leaf, factor)?;
         }
         Ok(())
     }
@@ -104,42 +114,103 @@ impl Candidates {
     pub fn select(&mut self, width: usize, documents: Vec<u32>) {
         self.width = width;
         self.documents = documents;
+        self.has_marks = false;
         self.begin();
     }
 
-    /// Begins without any scores; there is a line more than documents.
+    /// Begins without any scores.
     fn begin(&mut self) {
         let count = self.documents.len();
         self.scores.clear();
-        self.scores.resize((count + 1) * self.width, ABSENT);
+        self.scores.resize(count * self.width, ABSENT);
         self.sums.clear();
-        self.sums.resize(count + 1, 0.0);
+        self.sums.resize(count, 0.0);
         self.left.clear();
         self.left.extend((0u32..).take(count));
     }
 
-    /// Adds the scores of another token; `left` is what it and those after it can add.
-    pub fn look_up(
+    /// Adds the scores of another token; `left` is what it and those after it can add, `own` what
+    /// it can add.
+    pub fn add(
         &mut self,
         token: usize,
         leaf: &mut Leaf<'_>,
-        left: f64,
+        (left, own): (f64, f64),
+        best: &Best,
+    ) -> Result<()> {
+        if self.are_dense(&mut leaf.cursor) {
+            self.join(token, leaf)
+        } else {
+            self.look_up(token, leaf, left - own, best)
+        }
+    }
+
+    /// Whether to test all entries of a token takes less time than to look up what is left.
+    fn are_dense(&self, cursor: &mut Cursor<'_>) -> bool {
+        let (Some(&low), Some(&high)) = (self.documents.first(), self.documents.last()) else {
+            return false;
+        };
+        high - low < MOST_DOCUMENTS
+            && cursor.num_entries_within(low, high) < ENTRIES_PER_LOOK_UP * self.left.len()
+    }
+
+    /// Adds the scores of another token, of all of whose entries the marked ones are chosen.
+    fn join(&mut self, token: usize, leaf: &mut Leaf<'_>) -> Result<()> {
+        let (Some(&low), Some(&high)) = (self.documents.first(), self.documents.last()) else {
+            return Ok(());
+        };
+        if !self.has_marks {
+            self.marks.begin(low, high);
+            for &document in &self.documents {
+                self.marks.mark(document)?;
+            }
+            self.marks.count();
+            self.has_marks = true;
+        }
+        let window = Window {
+            low,
+            high,
+            allowed: None,
+        };
+        let mut entries = self.entries.pop().unwrap_or_default();
+        let choice = leaf.cursor.choice(f32::INFINITY, Some(&self.marks));
+        collect(&mut leaf.cursor, choice, window, &mut entries)?;
+        for &(document, score) in &entries {
+            let line = self.marks.rank(document)?;
+            self.put_score(line, token, leaf.factor, score)?;
+        }
+        self.entries.push(entries);
+        if leaf.is_required {
+            let (scores, width) = (&self.scores, self.width);
+            self.left.retain(|place| {
+                let score = scores.get(*place as usize * width + token);
+                score.is_some_and(|score| *score >= 0.0)
+            });
+        }
+        Ok(())
+    }
+
+    /// Looks up the documents that are left; `others` is what the tokens after it can add.
+    fn look_up(
+        &mut self,
+        token: usize,
+        leaf: &mut Leaf<'_>,
+        others: f64,
         best: &Best,
     ) -> Result<()> {
         let mut kept = 0;
         for at in 0..self.left.len() {
             let candidate = *self.left.get(at).ok_or_else(missing)?;
             let place = candidate as usize;
-            let sum = self.sums.get_mut(place).ok_or_else(missing)?;
-            if best.is_too_low(*sum + left) {
+            let sum = *self.sums.get(place).ok_or_else(missing)?;
+            let document = *self.documents.get(place).ok_or_else(missing)?;
+            // Most blocks are passed without decoding them.
+            if best.is_too_low(sum + others + leaf.factor * leaf.cursor.bound_at(document)) {
                 continue;
             }
-            let document = *self.documents.get(place).ok_or_else(missing)?;
             if leaf.cursor.advance(document)? == document {
                 let score = leaf.cursor.score()?;
-                *sum += leaf.factor * f64::from(score);
-                let slot = self.scores.get_mut(place * self.width + token);
-                *slot.ok_or_else(missing)? = score;
+                self.put_score(place, token, leaf.factor, score)?;
             } else if leaf.is_required {
                 continue;
             }
@@ -160,88 +231,41 @@ impl Candidates {
         })
     }
 
-    /// Marks the documents of a driver with scores above a cutoff.
-    fn mark(&mut self, place: usize, cutoff: f32, window: Window<'_>) -> Result<()> {
-        let entries = self.entries.get(place).ok_or_else(missing)?;
-        for &(document, score) in entries {
-            let bit = document - window.low;
-            let word = self.words.get_mut((bit / 64) as usize);
-            *word.ok_or_else(missing)? |= u64::from(score > cutoff) << (bit % 64);
-        }
-        Ok(())
-    }
-
-    /// Makes a sorted list of the documents that are marked.
-    fn list(&mut self, window: Window<'_>) -> Result<()> {
-        let total: u32 = self.words.iter().map(|word| word.count_ones()).sum();
-        self.documents.resize(total as usize + BITS_AT_ONCE, 0);
-        self.ranks.clear();
-        let (mut rank, mut first) = (0, window.low);
-        for &word in &self.words {
-            self.ranks.push(rank);
-            let (mut rest, mut at) = (word, rank as usize);
-            // Most words have few bits, of no certain number: what is written beyond them is
-            // overwritten by the next word.
-            loop {
-                let slots = self.documents.get_mut(at..at + BITS_AT_ONCE);
-                for slot in slots.ok_or_else(missing)? {
-                    *slot = first.wrapping_add(rest.trailing_zeros());
-                    rest &= rest.wrapping_sub(1);
-                }
-                if rest == 0 {
-                    break;
-                }
-                at += BITS_AT_ONCE;
-            }
-            rank += word.count_ones();
-            first = first.wrapping_add(64);
-        }
-        self.documents.truncate(total as usize);
-        Ok(())
-    }
-
-    /// Puts the scores of a driver into the lines of its documents, as far as these are listed.
-    fn put(&mut self, place: usize, token: usize, factor: f64, window: Window<'_>) -> Result<()> {
-        let is_alone = self.entries.len() == 1;
-        let (entries, beyond) = (self.entries.get(place), self.documents.len());
-        let entries = entries.ok_or_else(missing)?;
+    /// Puts the scores of a driver into the lines of its documents.
+    fn put(&mut self, place: usize, token: usize, factor: f64) -> Result<()> {
+        let entries = std::mem::take(self.entries.get_mut(place).ok_or_else(missing)?);
         for (index, &(document, score)) in entries.iter().enumerate() {
-            let line = if is_alone {
-                index
+            let line = if self.has_marks {
+                self.marks.rank(document)?
             } else {
-                let bit = document - window.low;
-                let word = (bit / 64) as usize;
-                let marks = self.words.get(word).ok_or_else(missing)?;
-                let before = marks & ((1 << (bit % 64)) - 1);
-                let rank = self.ranks.get(word).ok_or_else(missing)? + before.count_ones();
-                // Without a branch: the line beyond all others is not read.
-                if marks >> (bit % 64) & 1 == 1 {
-                    rank as usize
-                } else {
-                    beyond
-                }
+                index
             };
-            let slot = self.scores.get_mut(line * self.width + token);
-            *slot.ok_or_else(missing)? = score;
-            *self.sums.get_mut(line).ok_or_else(missing)? += factor * f64::from(score);
+            self.put_score(line, token, factor, score)?;
         }
+        *self.entries.get_mut(place).ok_or_else(missing)? = entries;
+        Ok(())
+    }
+
+    /// Puts the score of a token into the line of a document.
+    #[inline]
+    fn put_score(&mut self, line: usize, token: usize, factor: f64, score: f32) -> Result<()> {
+        let slot = self.scores.get_mut(line * self.width + token);
+        *slot.ok_or_else(missing)? = score;
+        *self.sums.get_mut(line).ok_or_else(missing)? += factor * f64::from(score);
         Ok(())
     }
 }
 
-/// Appends the entries of a window that may be of use, if others add at most `rest`.
+/// Replaces `entries` by those of a window that are chosen.
 fn collect(
-    leaf: &mut Leaf<'_>,
-    rest: f64,
+    cursor: &mut Cursor<'_>,
+    choice: Choice<'_>,
     window: Window<'_>,
-    best: &Best,
     entries: &mut Vec<(u32, f32)>,
 ) -> Result<()> {
-    let cutoff = best.cutoff(rest, leaf.factor);
-    let cursor = leaf.cursor.as_mut();
-    let least = cursor.least_frequency(cutoff);
+    entries.clear();
     while cursor.advance(window.low)? <= window.high {
-        if cursor.block_bound() <= cutoff {
+        if choice.marks.is_none() && cursor.block_bound() <= choice.cutoff {
             if cursor.block_end() > window.high {
                 // Beside the tokens of the next window, the rest of the block may be of use.
                 break;
@@ -250,7 +274,7 @@ fn collect(
             continue;
         }
         let first = entries.len();
-        let is_end = cursor.entries_above((cutoff, least), window.high, entries)?;
+        let is_end = cursor.append_chosen(choice, window.high, entries)?;
         if let Some(allowed) = window.allowed {
             let mut place = 0;
             entries.retain(|(document, _)| {

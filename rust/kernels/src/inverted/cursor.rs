@@ -5,16 +5,19 @@
 
 use super::blocks::MOST;
 use super::bm25;
+use super::choice::Choice;
 use super::documents::{DocumentSet, END};
+use super::grades;
+use super::marks::Marks;
 use super::norms::Norms;
 use super::positions;
 use super::posting::Posting;
-use crate::error::{Result, out_of_range};
+use crate::error::{Result, out_of_range, part};
 
 const NONE: usize = usize::MAX;
 
-/// Greater frequencies are not told apart by the weight that they may give.
-const MOST_FREQUENCY: u32 = 16;
+/// All scores of a block are computed if more than one entry in so many is chosen.
+const FEW_ENTRIES: usize = 2;
 
 /// Entries that are looked at at once.
 const NEAR_ENTRIES: usize = 8;
@@ -199,13 +202,21 @@ impl<'a> Cursor<'a> {
     /// The score of the document.
     #[inline]
     pub fn score(&mut self) -> Result<f32> {
+        if self.with_scores != self.block {
+            self.decode_frequencies()?;
+        }
+        self.score_at(self.at, self.document)
+    }
+
+    /// The score of an entry of the block, whose frequencies or scores are known.
+    #[inline]
+    fn score_at(&self, at: usize, document: u32) -> Result<f32> {
         let missing = || out_of_range("entry");
         if self.with_scores == self.block {
-            return self.scores.get(self.at).copied().ok_or_else(missing);
+            return self.scores.get(at).copied().ok_or_else(missing);
         }
-        self.decode_frequencies()?;
-        let frequency = *self.frequencies.get(self.at).ok_or_else(missing)?;
-        let norm = self.norms.get(self.document)?;
+        let frequency = *self.frequencies.get(at).ok_or_else(missing)?;
+        let norm = self.norms.get(document)?;
         Ok(self.idf * bm25::weight(bm25::float32(frequency), norm))
     }
 
@@ -230,53 +241,72 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Appends the entries of the block, from the current one to document `high`, with scores above
-    /// a cutoff, which are at least as frequent as it demands; returns whether the block ends there.
-    pub fn entries_above(
+    /// Appends the entries of the block, from the current one to document `high`, that a choice
+    /// selects; returns whether the block ends there.
+    pub fn append_chosen(
         &mut self,
-        (cutoff, least): (f32, u32),
+        choice: Choice<'_>,
         high: u32,
         out: &mut Vec<(u32, f32)>,
     ) -> Result<bool> {
         let missing = || out_of_range("entry");
-        let own = self.at..self.list.count_of(self.block);
-        self.decode_frequencies()?;
-        let documents = self.documents.get(own.clone()).ok_or_else(missing)?;
-        let total = documents.len();
-        let count = documents.partition_point(|document| *document <= high);
-        let append = |documents: &[u32], scores: &[f32], out: &mut Vec<(u32, f32)>| {
-            let entries = documents.iter().zip(scores);
-            let useful = entries.filter(|(_, score)| **score > cutoff);
-            out.extend(useful.map(|(document, score)| (*document, *score)));
+        self.decode_documents()?;
+        let total = self.list.count_of(self.block);
+        let mut places = [0; MOST];
+        let (count, is_end) = {
+            let documents = self.documents.get(self.at..total).ok_or_else(missing)?;
+            let count = documents.partition_point(|document| *document <= high);
+            let documents = documents.get(..count).ok_or_else(missing)?;
+            let grades = self.list.grades(self.block)?;
+            let grades = part(grades, self.at, count, "grades")?;
+            let is_end = self.at + count == total;
+            (choice.places(documents, grades, &mut places), is_end)
         };
-        if least > 1 {
-            let documents = documents.get(..count).ok_or_else(missing)?;
-            let frequencies = self.frequencies.get(own).ok_or_else(missing)?;
-            let mut kept = ([0; MOST], [0; MOST], [0.0; MOST]);
-            let count = keep_frequent(documents, frequencies, least, &mut kept.0, &mut kept.1);
-            let (documents, _) = kept.0.split_at(count);
-            let (scores, _) = kept.2.split_at_mut(count);
-            self.norms.read(documents, scores)?;
-            for (score, &frequency) in scores.iter_mut().zip(&kept.1) {
-                *score = self.idf * bm25::weight(bm25::float32(frequency), *score);
-            }
-            append(documents, scores, out);
-        } else {
-            self.compute_scores()?;
-            let documents = self.documents.get(own.clone()).ok_or_else(missing)?;
-            let documents = documents.get(..count).ok_or_else(missing)?;
-            append(documents, self.scores.get(own).ok_or_else(missing)?, out);
+        if count == 0 {
+            return Ok(is_end);
         }
-        Ok(count == total)
+        if count * FEW_ENTRIES > total {
+            self.compute_scores()?;
+        } else {
+            self.decode_frequencies()?;
+        }
+        let begin = self.at;
+        for &place in places.get(..count).ok_or_else(missing)? {
+            let at = begin + usize::from(place);
+            let document = *self.documents.get(at).ok_or_else(missing)?;
+            let score = self.score_at(at, document)?;
+            if choice.keeps(document, score) {
+                out.push((document, score));
+            }
+        }
+        Ok(is_end)
     }
 
-    /// A frequency that no entry with a score above a cutoff is less than.
-    pub fn least_frequency(&self, cutoff: f32) -> u32 {
-        let norm = self.norms.least();
-        let is_too_low =
-            |frequency: &u32| self.idf * bm25::weight(bm25::float32(*frequency), norm) <= cutoff;
-        let too_low = (1..MOST_FREQUENCY).take_while(is_too_low);
-        too_low.last().map_or(1, |frequency| frequency + 1)
+    /// The choice of the entries with scores above a cutoff, or of marked documents.
+    #[inline]
+    pub fn choice<'m>(&self, cutoff: f32, marks: Option<&'m Marks>) -> Choice<'m> {
+        Choice {
+            cutoff,
+            least: grades::least_above(cutoff, self.idf),
+            marks,
+        }
+    }
+
+    /// The most entries that the blocks with documents from `low` to `high` may have.
+    #[inline]
+    pub fn num_entries_within(&mut self, low: u32, high: u32) -> usize {
+        self.look_ahead(low);
+        let num_blocks = 1 + self.block_of(high, self.ahead) - self.ahead;
+        num_blocks * self.list.block_size()
+    }
+
+    /// The greatest score of the block that a document may be in; documents are asked for in
+    /// ascending order.
+    #[inline]
+    pub fn bound_at(&mut self, document: u32) -> f64 {
+        self.look_ahead(document);
+        let weight = self.list.weights.get(self.ahead).copied();
+        f64::from(self.idf * weight.unwrap_or(f32::INFINITY))
     }
 
     /// Moves to the first document of the next block.
@@ -451,29 +481,6 @@ impl<'a> Cursor<'a> {
         let between = firsts.get(low..high).unwrap_or_default();
         low + between.partition_point(|first| *first <= target) - 1
     }
-}
-
-/// Copies the entries with at least some frequency; returns how many there are.
-#[inline]
-fn keep_frequent(
-    documents: &[u32],
-    frequencies: &[u32],
-    least: u32,
-    kept_documents: &mut [u32; MOST],
-    kept_frequencies: &mut [u32; MOST],
-) -> usize {
-    let mut count = 0;
-    for (&document, &frequency) in documents.iter().zip(frequencies) {
-        // Without a branch: about every second or third entry is kept, in no order.
-        if let (Some(to), Some(also)) = (
-            kept_documents.get_mut(count),
-            kept_frequencies.get_mut(count),
-        ) {
-            (*to, *also) = (document, frequency);
-        }
-        count += usize::from(frequency >= least);
-    }
-    count
 }
 
 /// How many items of an ascending list are less than a value.

@@ -12,10 +12,7 @@ use super::{bm25, impacts};
 use crate::error::{Result, out_of_range};
 
 /// The norms of the documents of a partition.
-pub struct Norms {
-    table: Table,
-    least: f32,
-}
+pub struct Norms(Table);
 
 enum Table {
     Bytes(Box<[f32; 256]>, Vec<u8>),
@@ -26,21 +23,12 @@ enum Table {
 impl Norms {
     /// The norms of documents with these lengths, which `rounds` says to round.
     pub fn new(lengths: &[u32], average: f32, rounds: bool) -> Self {
-        let table = Table::new(lengths, average, rounds);
-        let shortest = lengths.iter().copied().min().unwrap_or(0);
-        let least = norm(shortest, average, rounds);
-        Self { table, least }
-    }
-
-    /// The least norm of a document.
-    #[inline]
-    pub fn least(&self) -> f32 {
-        self.least
+        Self(Table::new(lengths, average, rounds))
     }
 
     /// Number of documents.
     pub fn len(&self) -> usize {
-        match &self.table {
+        match &self.0 {
             Table::Bytes(_, classes) => classes.len(),
             Table::Shorts(_, classes) => classes.len(),
             Table::Floats(norms) => norms.len(),
@@ -54,7 +42,7 @@ impl Norms {
 
     /// The memory in use.
     pub fn size_bytes(&self) -> usize {
-        match &self.table {
+        match &self.0 {
             Table::Bytes(_, classes) => 1024 + classes.len(),
             Table::Shorts(table, classes) => 4 * table.len() + 2 * classes.len(),
             Table::Floats(norms) => 4 * norms.len(),
@@ -65,7 +53,7 @@ impl Norms {
     #[inline]
     pub fn get(&self, document: u32) -> Result<f32> {
         let place = document as usize;
-        let norm = match &self.table {
+        let norm = match &self.0 {
             Table::Bytes(table, classes) => classes
                 .get(place)
                 .and_then(|class| table.get(usize::from(*class))),
@@ -81,7 +69,7 @@ impl Norms {
     #[inline]
     pub fn read(&self, documents: &[u32], out: &mut [f32]) -> Result<()> {
         let pairs = out.iter_mut().zip(documents);
-        match &self.table {
+        match &self.0 {
             Table::Bytes(table, classes) => {
                 for (norm, &document) in pairs {
                     let class = *classes.get(document as usize).ok_or_else(missing)?;

@@ -7,6 +7,7 @@
 
 use super::blocks::{Layout, MOST};
 use super::bm25;
+use super::grades::{self, Grade};
 use super::greatest::Greatest;
 use super::lists::{self, Lists, document_pieces, pair_at, stream_block};
 use super::norms::Norms;
@@ -32,6 +33,8 @@ pub struct Posting {
     pub firsts: Vec<u32>,
     /// The greatest weight of each block.
     pub weights: Vec<f32>,
+    /// The grade of the weight of each entry.
+    grades: Vec<Grade>,
     /// The greatest weight of all.
     pub most: f32,
     /// The greatest weights of entries with their documents, the greatest first.
@@ -93,6 +96,7 @@ impl Posting {
             starts: Vec::with_capacity(blocks + 1),
             firsts: Vec::with_capacity(blocks),
             weights: Vec::with_capacity(blocks),
+            grades: Vec::with_capacity(count),
             most: 0.0,
             best: Vec::new(),
             heavy: Vec::new(),
@@ -140,6 +144,8 @@ impl Posting {
                 most = most.max(*weight);
             }
             heaviest.add_all(weights, documents);
+            let own = weights.iter().map(|weight| grades::grade(*weight));
+            self.grades.extend(own);
             last = documents.last().copied();
             self.firsts.extend(documents.first());
             self.weights.push(most);
@@ -183,6 +189,7 @@ impl Posting {
         };
         self.data.len()
             + 16 * self.starts.len()
+            + self.grades.len()
             + positions
             + 8 * (self.best.len() + self.heavy.len())
             + 200
@@ -193,11 +200,24 @@ impl Posting {
         self.positions.is_some()
     }
 
+    /// Entries of a full block.
+    #[inline]
+    pub fn block_size(&self) -> usize {
+        self.layout.block_size()
+    }
+
     /// Entries of a block.
     #[inline]
     pub fn count_of(&self, block: usize) -> usize {
         let size = self.layout.block_size();
         size.min(self.count.saturating_sub(block * size))
+    }
+
+    /// The grades of the entries of a block.
+    #[inline]
+    pub fn grades(&self, block: usize) -> Result<&[Grade]> {
+        let start = block * self.layout.block_size();
+        part(&self.grades, start, self.count_of(block), "grades")
     }
 
     #[inline]

@@ -7,7 +7,8 @@
 //! the drivers, are collected (MaxScore). If every match contains a token, it may be the only
 //! driver. A document belongs to the driver of the greatest bound that it has, and is left out if its
 //! score there and the smaller bounds do not suffice. Others are then looked up in the other lists,
-//! and given up as soon as what is left cannot suffice.
+//! and given up as soon as what is left cannot suffice. Of a list with few more entries than there
+//! are documents to look up, all entries are tested instead.
 //!
 //!     drivers ──▶ entries above a cutoff ──▶ scores of other tokens ──▶ tests ──▶ the best k
 //!
@@ -477,7 +478,7 @@ impl<'a> Plan<'a> {
         for &token in &self.order {
             let leaf = self.leaves.get_mut(token).ok_or_else(missing)?;
             if bounds.get(token).is_some_and(|bound| *bound >= 0.0) {
-                candidates.look_up(token, leaf, left, best)?;
+                candidates.add(token, leaf, (left, bound_of(token)), best)?;
             }
             left -= bound_of(token);
         }
