@@ -31,7 +31,7 @@ _TRUTH = {"true": True, "false": False}
 # Batches of about this size pass through the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
 # Measured: the memory that a task needs apart from its rows, and the number of copies of the rows:
-# prefetched, decoded, sent, and freed, which the allocator keeps for a second.
+# prefetched, decoded, sent, and freed, which the allocator keeps for the next rows.
 _FIXED_BYTES = 128 << 20
 _MEMORY_SHARES = 12
 _LEAST_WINDOW = 1 << 20
