@@ -406,8 +406,9 @@ mod tests {
         let made = compress(OffsetsIn::Large(&offsets), &data).unwrap();
         let back = decompress(&made.table, &made.offsets, &made.data).unwrap();
         assert_eq!(back, (offsets, data));
-        let within = made.data.iter().position(|&code| code == ESCAPE).unwrap() as i64 + 1;
-        assert!(decompress(&made.table, &[0, within], &made.data).is_err());
+        let escaped = decompress(&made.table, &[0, 2], &[ESCAPE, b'x']).unwrap();
+        assert_eq!(escaped, (vec![0, 1], b"x".to_vec()));
+        assert!(decompress(&made.table, &[0, 1, 2], &[ESCAPE, b'x']).is_err());
         assert!(decompress(&made.table, &[0, -1], &made.data).is_err());
         assert!(decompress(&made.table, &[0, 1000], &made.data).is_err());
     }

@@ -1,9 +1,10 @@
-//! Compresses strings by FSST; the symbol table is trained by the `fsst-rs` crate.
+//! Compresses strings by FSST, with the `fsst-rs` crate and a table trained for the strings.
 
 use ::fsst::Compressor;
 
 use crate::error::{Result, ensure, out_of_range, part};
 use crate::fsst::{MAGIC, TABLE_BYTES};
+use crate::fsst_training::train;
 use crate::offsets::OffsetsIn;
 
 const TERMINATOR: u8 = 0;
@@ -24,7 +25,7 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
     for index in 0..offsets.count() {
         strings.push(string(data, offsets.get(index)?, offsets.get(index + 1)?)?);
     }
-    let compressor = Compressor::train(&strings);
+    let compressor = train(&strings);
     let total = strings.iter().map(|string| string.len()).sum();
     let mut ends = Vec::with_capacity(strings.len() + 1);
     ends.push(0);

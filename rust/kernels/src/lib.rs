@@ -20,6 +20,7 @@ pub mod distinct;
 pub mod error;
 pub mod even_keys;
 pub mod fsst;
+mod fsst_training;
 pub mod fsst_writer;
 pub mod full_zip;
 pub mod inverted;
