@@ -268,8 +268,8 @@ class LocalSource:
     """
 
     __slots__ = (
-        *("__weakref__", "_file", "_io", "_is_closed", "_map", "_maps", "_places", "_version"),
-        *("path", "size"),
+        *("__weakref__", "_can_map", "_file", "_io", "_is_closed", "_map", "_maps", "_places"),
+        *("_version", "path", "size"),
     )
 
     path: str
@@ -285,6 +285,7 @@ class LocalSource:
         self._maps = maps
         self._is_closed = False
         self._map = None
+        self._can_map: bool | None = None
         self._places = 0
         self._version: tuple[int, ...] | None = None
         self._open()
@@ -302,7 +303,9 @@ class LocalSource:
         if not self._maps or size < MAPPED_BYTES:
             return False
         file = self._file or self._open()
-        return can_map(file.number) and is_cached(file.number, offset, size)
+        if self._can_map is None:
+            self._can_map = can_map(file.number)
+        return self._can_map and is_cached(file.number, offset, size)
 
     def close(self) -> None:
         """Close the file after the reads in progress; reading afterwards is an error."""
@@ -339,7 +342,8 @@ class LocalSource:
                 raise self._shrunk(offset + len(data))
             return Fetched(np.frombuffer(data, np.uint8), _FIRST, ranges.sizes)
         if self._maps and size >= MAPPED_BYTES:
-            whole = self._mapped_file(ranges.offsets, ranges.sizes)
+            has_map = self._map is not None
+            whole = self._mapped_file(ranges.offsets, ranges.sizes) if has_map else None
             if whole is not None:
                 return self._in_map(whole, ranges.offsets, ranges.sizes)
             mapped = self._mapped(offset, size) if ranges.is_result else None

@@ -111,9 +111,9 @@ def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> No
     assert calls <= 115
     shared = pilum.Session()
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared))
-    assert calls <= 99
+    assert calls <= 75
     calls, _ = _of_second(dataset, lambda: pilum.dataset(location, session=shared).to_table())
-    assert calls <= 480
+    assert calls <= 425
 
 
 def test_an_append_does_nothing_for_each_fragment_that_exists(tmp_path: Path) -> None:

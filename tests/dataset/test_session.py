@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError
 
 ROWS = 60_000
 TABLE = pa.table(
@@ -51,6 +52,36 @@ def test_datasets_of_a_session_share_what_they_learn(location: str) -> None:
     assert second.hits > first.hits
     assert session.size_bytes() == second.size_bytes > 0
     assert session.index_cache_size_bytes() == 0
+
+
+def test_a_manifest_is_parsed_once_and_never_outdated(tmp_path: Path) -> None:
+    session, uri = pilum.Session(), str(tmp_path / "table.lance")
+
+    def opened() -> pilum.LanceDataset:
+        return pilum.dataset(uri, session=session)
+
+    pilum.write_dataset(TABLE, uri)
+    first = opened()
+    assert opened().snapshot.manifest is first.snapshot.manifest
+    assert pilum.dataset(uri, session=pilum.Session()).snapshot.manifest == first.snapshot.manifest
+    pilum.write_dataset(TABLE.slice(0, 7), uri, mode="append")
+    assert opened().count_rows() == ROWS + 7
+    assert first.count_rows() == ROWS
+    shutil.rmtree(uri)
+    with pytest.raises(FileNotFoundError):
+        opened()
+    pilum.write_dataset(TABLE.slice(7, ROWS), uri)  # the same version, in the same place
+    assert opened().to_table().equals(TABLE.slice(7, ROWS))
+
+
+def test_a_damaged_manifest_is_not_taken_for_an_earlier_one(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table.lance")
+    pilum.write_dataset(TABLE, uri)
+    pilum.dataset(uri)
+    (path,) = (tmp_path / "table.lance/_versions").glob("*.manifest")
+    path.write_bytes(path.read_bytes()[:-9] + b"damage...")
+    with pytest.raises(CorruptFileError, match="at the end"):
+        pilum.dataset(uri)
 
 
 def test_what_is_counted_is_the_same_each_time(location: str) -> None:

@@ -213,9 +213,12 @@ class _ManifestFile:
         if not isinstance(fragments, StoredFragments) or fragments.survey.data != self.data:
             return False
         message = known.message
-        if message is None:
+        if message is None or known.is_legacy:  # a legacy manifest may have dictionaries beside it
             return False
-        stored = replace(known, index_section=self.index_section(message))
+        section = self.index_section(message)
+        if section == known.index_section:
+            return True
+        stored = replace(known, index_section=section)
         return known.index_section == stored.with_current_coverage().index_section
 
     def index_section(

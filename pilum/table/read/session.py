@@ -1,5 +1,6 @@
 """Sessions: what datasets share about files, which never change after they are written.
 
+    manifest    of the newest version that was opened, of local tables    Manifest
     fragment    its manifest entry and the footers of its files           FragmentReader
     page        chunk table, repetition index, dictionary                 of a mini-block page
 

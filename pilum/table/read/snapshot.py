@@ -8,19 +8,20 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from pilum.cache import Cache
+from pilum.cache import Cache, CacheSlot
 from pilum.errors import CorruptFileError, UnsupportedVersionError, VersionNotFoundError
 from pilum.expressions import scope_of
 from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store, prefetch
+from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments
+from pilum.table.model.fragments import Fragments, StoredFragments
 from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.model.manifest import Manifest, require_readable
 from pilum.table.model.manifest_file import load_named
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "with_counted_rows"]
 
+# Approximate sizes of Python objects.
+_MANIFEST_BYTES = 8 * 1024
+_PARSED_FACTOR = 16
 _MOST_PREPARED = 256
 """Maximum number of entries of `Snapshot.prepared`."""
 
@@ -65,12 +69,18 @@ class Snapshot:
         name = latest_manifest(store)
         if name is None:
             raise no_table(store)
+        session = session or DEFAULT_SESSION
+        slot = _slot_of_newest(session, store)
+        known: Manifest | None = slot.get() if slot else None
         try:
-            manifest = load_named(store, name)
+            manifest = load_named(store, name, known)
         except CorruptFileError as error:
             raise CorruptFileError(
                 f"{error.what}\n{_way_back(store, name.version)}", *error.where
             ) from error
+        if slot and manifest is not known and isinstance(manifest.fragments, StoredFragments):
+            parsed = _PARSED_FACTOR * len(manifest.fragments.survey.data)
+            slot.put(manifest, _MANIFEST_BYTES + parsed)
         return cls._checked(store, manifest, session)
 
     @classmethod
@@ -179,6 +189,17 @@ class Snapshot:
             report = {"event": "loading", "uri": store.uri, "version": manifest.version}
             emit(DATASET_EVENTS, status="success", **report)
         return cls(store, with_counted_rows(store, manifest, session), session)
+
+
+def _slot_of_newest(session: Session, store: Store) -> CacheSlot | None:
+    """Return the place of the newest manifest of a table, as it was read last; None for none.
+
+    It is used again if the file is still the same, byte for byte. In remote stores that would save
+    little, because the file is read each time.
+    """
+    if isinstance(store, LocalStore):
+        return CacheSlot(session.metadata, (Manifest, store.root))
+    return None
 
 
 def _loaded_or_damage(store: Store, name: ManifestName) -> Manifest | CorruptFileError:
