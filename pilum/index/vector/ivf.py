@@ -24,8 +24,12 @@ __all__ = ["IvfModel"]
 _BLOCK_BYTES = 16 << 20
 """Bytes of the distances that are computed together."""
 
-_FEW_ELEMENTS = 1 << 16
-"""So few elements of centroids are compared one by one; for l2, it loses no digits."""
+_FEW_PRODUCTS = 1 << 27
+"""Up to this many products, a kernel computes distances, which for l2 loses no digits.
+
+The threads of a matrix product wait actively for the next one, and take the processors from the
+search that follows: a batch of queries then takes up to twice the time.
+"""
 
 
 class IvfModel:
@@ -113,7 +117,7 @@ class IvfModel:
             queries: From `queries`. Distances are squared Euclidean ones for l2 and cosine.
         """
         wide = self.wide
-        if self.metric is Metric.HAMMING or wide.size * len(queries) <= _FEW_ELEMENTS:
+        if self.metric is Metric.HAMMING or wide.size * len(queries) <= _FEW_PRODUCTS:
             return measured(wide, queries, self._metric_name)
         with np.errstate(all="ignore"):
             if self.metric is Metric.DOT:
