@@ -8,16 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from page_files import check_rows_far_apart, opened, page_of, written
 
-from pilum.container.open import open_file
 from pilum.container.reader import FileReader
-from pilum.encodings.base import PageRead
 from pilum.encodings.structural.indexed_pages import indexed_form, read_indexed
 from pilum.errors import CorruptFileError
-from pilum.format.rows import RowRanges
-from pilum.format.version import FileVersion
 from pilum.index.files import IndexFolderWriter
-from pilum.storage.local import LocalSource, LocalStore
 
 _COUNT = 3000
 _FULL_ZIP = {"lance-encoding:structural-encoding": "fullzip"}
@@ -41,35 +37,19 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> IndexFolderWriter:
-    """A folder with a file of several pages of each column."""
-    store = LocalStore(str(tmp_path_factory.mktemp("indexed")))
-    made = IndexFolderWriter(store, "x", FileVersion.V2_1)
-    with made.file("rows.lance", rows.schema, max_page_bytes=1 << 17) as file:
-        file.write(rows)
-    return made
+    return written(tmp_path_factory.mktemp("indexed"), rows, 1 << 17)
 
 
 @pytest.fixture
 def reader(folder: IndexFolderWriter) -> FileReader:
-    found = open_file(LocalSource(f"{folder.store.uri}/x/rows.lance"))
-    assert isinstance(found, FileReader)
-    return found
+    return opened(folder)
 
 
 @pytest.mark.seeds(30)
 def test_rows_far_apart_are_those_that_were_written(
     rows: pa.Table, folder: IndexFolderWriter, seed: int
 ) -> None:
-    random = np.random.default_rng(seed)
-    wanted = np.sort(random.choice(_COUNT, random.integers(1, 60), replace=False))
-    wide = np.unique(np.minimum(wanted[:, None] + np.arange(random.integers(1, 5)), _COUNT - 1))
-    found = folder.written().open("rows.lance").read(rows=RowRanges.of_rows(wide))
-    assert found.to_pydict() == rows.take(pa.array(wide)).to_pydict()
-
-
-def _page(reader: FileReader, column: int, number: int, *ranges: tuple[int, int]) -> PageRead:
-    known = reader.column(column)
-    return known.read(int(known.row_bounds[number]), RowRanges.of(*ranges), reader.source)
+    check_rows_far_apart(rows, folder, seed)
 
 
 def test_pages_of_a_column_are_read_together(rows: pa.Table, reader: FileReader) -> None:
@@ -77,9 +57,9 @@ def test_pages_of_a_column_are_read_together(rows: pa.Table, reader: FileReader)
     column = reader.column(0)
     last = len(column.entries) - 1
     pages = [
-        _page(reader, 0, 0, (3, 4), (100, 102)),
-        _page(reader, 0, 1, (5, 6)),
-        _page(reader, 0, last, (7, 9)),
+        page_of(reader, 0, 0, (3, 4), (100, 102)),
+        page_of(reader, 0, 1, (5, 6)),
+        page_of(reader, 0, last, (7, 9)),
     ]
     widths = [page.stored.buffer(1)[1] // (page.stored.num_rows + 1) for page in pages]
     assert widths[0] > widths[-1]
@@ -95,13 +75,13 @@ def test_pages_of_a_column_are_read_together(rows: pa.Table, reader: FileReader)
 
 def test_other_pages_are_left_out(reader: FileReader) -> None:
     """Those without an index, and those that are read as a whole."""
-    assert indexed_form(_page(reader, 3, 0, (3, 4))) is None
-    assert indexed_form(_page(reader, 0, 0, (0, int(reader.column(0).row_bounds[1])))) is None
-    assert indexed_form(_page(reader, 0, 0, (3, 4))) is not None
+    assert indexed_form(page_of(reader, 3, 0, (3, 4))) is None
+    assert indexed_form(page_of(reader, 0, 0, (0, int(reader.column(0).row_bounds[1])))) is None
+    assert indexed_form(page_of(reader, 0, 0, (3, 4))) is not None
 
 
 def test_an_index_that_points_beyond_its_page_is_damage(reader: FileReader) -> None:
-    page = _page(reader, 0, 1, (5, 6))
+    page = page_of(reader, 0, 1, (5, 6))
     (start, _), index = page.stored.buffers
     page.stored = replace(page.stored, buffers=((start, 5), index))
     with pytest.raises(CorruptFileError, match=r"offsets out of order(.|\n)*page 1"):

@@ -7,16 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from page_files import check_rows_far_apart, opened, page_of, written
 
-from pilum.container.open import open_file
 from pilum.container.reader import FileReader
-from pilum.encodings.base import PageRead
 from pilum.encodings.structural.plain_pages import plain_form, read_plain
 from pilum.errors import CorruptFileError
-from pilum.format.rows import RowRanges
-from pilum.format.version import FileVersion
 from pilum.index.files import IndexFolderWriter
-from pilum.storage.local import LocalSource, LocalStore
 
 _COUNT = 40_000
 _FULL_ZIP = {"lance-encoding:structural-encoding": "fullzip"}
@@ -39,48 +35,30 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> IndexFolderWriter:
-    """A folder with a file of several pages of each column."""
-    store = LocalStore(str(tmp_path_factory.mktemp("plain")))
-    made = IndexFolderWriter(store, "x", FileVersion.V2_1)
-    with made.file("rows.lance", rows.schema, max_page_bytes=1 << 16) as file:
-        file.write(rows)
-    return made
+    return written(tmp_path_factory.mktemp("plain"), rows, 1 << 16)
 
 
 @pytest.fixture
 def reader(folder: IndexFolderWriter) -> FileReader:
-    return _opened(f"{folder.store.uri}/x/rows.lance")
-
-
-def _opened(path: str) -> FileReader:
-    found = open_file(LocalSource(path))
-    assert isinstance(found, FileReader)
-    return found
+    return opened(folder)
 
 
 @pytest.mark.seeds(30)
 def test_rows_far_apart_are_those_that_were_written(
     rows: pa.Table, folder: IndexFolderWriter, seed: int
 ) -> None:
-    random = np.random.default_rng(seed)
-    wanted = np.sort(random.choice(_COUNT, random.integers(1, 60), replace=False))
-    wide = np.unique(np.minimum(wanted[:, None] + np.arange(random.integers(1, 5)), _COUNT - 1))
-    found = folder.written().open("rows.lance").read(rows=RowRanges.of_rows(wide))
-    assert found.to_pydict() == rows.take(pa.array(wide)).to_pydict()
+    check_rows_far_apart(rows, folder, seed)
 
 
-def _page(reader: FileReader, column: int, number: int, *ranges: tuple[int, int]) -> PageRead:
-    known = reader.column(column)
-    return known.read(int(known.row_bounds[number]), RowRanges.of(*ranges), reader.source)
-
-
-def test_pages_of_one_form_are_read_together(rows: pa.Table, reader: FileReader) -> None:
+def test_pages_of_one_form_are_read_together(
+    rows: pa.Table, folder: IndexFolderWriter, reader: FileReader
+) -> None:
     """Also those of several files."""
-    other = _opened(reader.source.path)
+    other = opened(folder)
     pages = [
-        _page(reader, 0, 0, (3, 4), (2000, 2002)),
-        _page(reader, 0, 1, (5, 6), (2500, 2501)),
-        _page(other, 0, 1, (7, 8), (3000, 3001)),
+        page_of(reader, 0, 0, (3, 4), (2000, 2002)),
+        page_of(reader, 0, 1, (5, 6), (2500, 2501)),
+        page_of(other, 0, 1, (7, 8), (3000, 3001)),
     ]
     assert len({plain_form(page) for page in pages}) == 1
     [found] = read_plain([pages])
@@ -93,15 +71,15 @@ def test_pages_of_one_form_are_read_together(rows: pa.Table, reader: FileReader)
 def test_other_pages_are_left_out(reader: FileReader) -> None:
     """Those that are decoded, read as a whole, or of which most rows are wanted."""
     length = int(reader.column(0).row_bounds[1])
-    assert plain_form(_page(reader, 2, 0, (3, 4), (2000, 2001))) is None
-    assert plain_form(_page(reader, 0, 0, (0, length))) is None
-    assert plain_form(_page(reader, 0, 0, (0, 5), (7, 9))) is None
-    assert plain_form(_page(reader, 0, 0, (0, 1), (900, 901))) is not None
-    assert plain_form(_page(reader, 1, 0, (0, 1), (900, 901))) is not None
+    assert plain_form(page_of(reader, 2, 0, (3, 4), (2000, 2001))) is None
+    assert plain_form(page_of(reader, 0, 0, (0, length))) is None
+    assert plain_form(page_of(reader, 0, 0, (0, 5), (7, 9))) is None
+    assert plain_form(page_of(reader, 0, 0, (0, 1), (900, 901))) is not None
+    assert plain_form(page_of(reader, 1, 0, (0, 1), (900, 901))) is not None
 
 
 def test_rows_beyond_a_page_are_damage(reader: FileReader) -> None:
-    page = _page(reader, 0, 0, (0, 1), (900, 901))
+    page = page_of(reader, 0, 0, (0, 1), (900, 901))
     page.stored = replace(page.stored, buffers=((0, 901 * 8 - 1),))
     with pytest.raises(CorruptFileError, match=r"7207 bytes of rows(.|\n)*page 0"):
         read_plain([[page]])
