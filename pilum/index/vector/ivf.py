@@ -24,11 +24,12 @@ __all__ = ["IvfModel"]
 _BLOCK_BYTES = 16 << 20
 """Bytes of the distances that are computed together."""
 
-_FEW_PRODUCTS = 1 << 27
+_FEW_PRODUCTS = 1 << 22
 """Up to this many products, a kernel computes distances, which for l2 loses no digits.
 
-The threads of a matrix product wait actively for the next one, and take the processors from the
-search that follows: a batch of queries then takes up to twice the time.
+A matrix product takes a third of its time, but the threads of the product then wait actively for
+the next one, and take the processors from the search: this many products of a batch of 100 queries
+cost 0.5 ms more, and the search 7 ms less.
 """
 
 
