@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = turns[versions[0]]
     settings = Settings(options.rows or _ROWS, options.repeat, options.seconds)
     if options.smoke:
-        settings = Settings(rows=2000, repeat=1, seconds=0.0)
+        settings = Settings(rows=2000, repeat=0, seconds=0.0)
     cells: list[Cell] = []
     progress = Console(stderr=True)
     for version, asked in turns.items():

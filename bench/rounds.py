@@ -29,7 +29,7 @@ class Settings:
 
     Attributes:
         rows: Of the narrow shapes; wide ones have fewer (see `Shape.one_in`).
-        repeat: Rounds per cell.
+        repeat: Rounds per cell; 0 is one round, of questions that want more as well.
         seconds: After this long no further round of a cell is started (three are always made).
     """
 

@@ -193,10 +193,11 @@ def test_a_library_that_cannot_is_named_and_the_others_go_on() -> None:
     cells = _ask(Parquet(), Broken())
     assert [cell.problem for cell in cells] == [None, "NotImplementedError: no such type"]
     assert cells[0].median is not None
+    assert [len(cell.samples) for cell in cells] == [2, 0]
 
 
 def _ask(*peers: Any) -> list[Cell]:
-    settings = Settings(rows=100, repeat=1, seconds=0.0)
+    settings = Settings(rows=100, repeat=2, seconds=0.0)
     return list(run([SHAPES["float64"]], [QUESTIONS["scan"]], list(peers), settings))
 
 
