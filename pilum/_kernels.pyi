@@ -47,6 +47,7 @@ class Coding:
     INLINE_BITPACKING: ClassVar[Coding]
     RLE: ClassVar[Coding]
     BYTE_STREAM_SPLIT: ClassVar[Coding]
+    LZ4_VALUES: ClassVar[Coding]
 
 class PageValues:
     @staticmethod

@@ -9,13 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pilum
-from pilum.blocks import block_of
+from pilum.blocks import FixedBlock, block_of
 from pilum.encodings.base import Candidate
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.values import Choice, PlainValues, choose_dictionary
+from pilum.encodings.values import (
+    Choice,
+    PlainValues,
+    choose_dictionary,
+    choose_fixed,
+    compressed_decimals,
+)
 from pilum.format.version import FileVersion
 
 _ROWS = 20_000
@@ -41,6 +48,13 @@ def _days() -> pa.Array:
 def _decimals() -> pa.Array:
     cents = _RANDOM.integers(-(10**7), 10**7, _ROWS).tolist()
     return pa.array([Decimal(cent).scaleb(-2) for cent in cents], pa.decimal128(15, 2))
+
+
+def _amounts() -> pa.Array:
+    """Make decimals of which the low bytes differ only, which get a sequence of LZ4 each."""
+    cents = _RANDOM.integers(0, 10**7, _ROWS).tolist()
+    amounts = pa.array([Decimal(cent).scaleb(-2) for cent in cents], pa.decimal128(15, 2))
+    return pc.if_else(pa.array(_RANDOM.random(_ROWS) < 0.1), None, amounts)
 
 
 def _wide_decimals() -> pa.Array:
@@ -90,6 +104,7 @@ _KINDS: dict[str, Callable[[], pa.Array]] = {
     "identifiers": _identifiers,
     "days": _days,
     "decimals": _decimals,
+    "amounts": _amounts,
     "wide decimals": _wide_decimals,
     "delays": _delays,
     "ratios": _ratios,
@@ -106,6 +121,7 @@ _CHOSEN = {
     "identifiers": (_PACKED, _PACKED, "flat(64)"),
     "days": (_PACKED, _PACKED, "inline_bitpacking(64)"),
     "decimals": ("general(zstd, flat(128))", "general(lz4, flat(128))", "flat(128)"),
+    "amounts": ("general(zstd, flat(128))", "general(lz4, flat(128))", "flat(128)"),
     "wide decimals": ("general(zstd, flat(256))", "general(lz4, flat(256))", "flat(256)"),
     "delays": (_PACKED, _PACKED, "flat(32)"),
     "ratios": (_PACKED, _PACKED, "flat(32)"),
@@ -163,6 +179,16 @@ def test_every_preference_is_read_by_both_libraries(
     assert [encoding for encoding, _ in found] == list(_CHOSEN[kind])
     sizes = [size for _, size in found]
     assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(("times", "by_value"), [(1, True), (100, False)])
+def test_decimals_get_a_sequence_each_where_that_is_as_small(times: int, by_value: bool) -> None:
+    cents = np.tile(_RANDOM.integers(0, 10**7, _ROWS // times), times)
+    block, options = block_of(pa.array(cents).cast(pa.decimal128(19, 0))), EncodingOptions()
+    assert isinstance(block, FixedBlock)
+    chosen = compressed_decimals(choose_fixed(block, options), options)
+    assert chosen is not None
+    assert chosen.by_value == by_value
 
 
 def test_the_number_of_distinct_values_is_estimated() -> None:

@@ -3,13 +3,15 @@
     LZ4     u32 raw size, one raw block
     zstd    u64 raw size, one frame (old files: a bare frame)
 
+LZ4 of values of 128 bits may have one sequence per value, so that the place of each one is known.
+
 In mini-block chunks only the first value buffer is compressed, chunk by chunk; in full-zip pages
 each value on its own; a block as a whole. Source: docs/format/encodings-2.1.md, "General".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pilum.encodings.base import Children, Compressive, demand
@@ -26,13 +28,22 @@ _SCHEMES: dict[int, Literal["lz4", "zstd"]] = {
 
 @dataclass(frozen=True)
 class General(Compressive):
-    """Another encoding, compressed with LZ4 or zstd."""
+    """Another encoding, compressed with LZ4 or zstd.
+
+    Attributes:
+        scheme: The compression.
+        values: The other encoding.
+        level: The level of zstd; None for its default.
+        by_value: Whether LZ4 writes one sequence per value of 128 bits. Readers see that in the
+            bytes; the description has nothing of it.
+    """
 
     arm = "general"
 
     scheme: Literal["lz4", "zstd"]
     values: Compressive
     level: int | None = None
+    by_value: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, scheme: Literal["lz4", "zstd"], values: Compressive, level: int | None) -> General:
@@ -55,6 +66,8 @@ class General(Compressive):
 
     def chunk_coding(self) -> tuple[Coding, tuple[str, int] | None]:
         """Return the coding of the inner encoding, and the scheme and level."""
+        if self.by_value:
+            return Coding.LZ4_VALUES, None
         return self.values.coding, (self.scheme, self.level or 0)
 
     @property

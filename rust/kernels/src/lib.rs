@@ -34,6 +34,7 @@ pub mod level_planes;
 pub mod levels;
 pub mod linear;
 pub mod list_offsets;
+pub mod lz4_values;
 pub mod mask;
 pub mod min_hash;
 pub mod mini_block;

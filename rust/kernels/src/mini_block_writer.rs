@@ -14,6 +14,7 @@ use crate::block::{BlockPlan, encode_levels};
 use crate::byte_stream_split;
 use crate::compression::{Compressor, Scheme};
 use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, signed};
+use crate::lz4_values;
 use crate::offsets::OffsetsIn;
 use crate::rle;
 
@@ -74,6 +75,8 @@ pub enum Coding {
     InlineBitpacking,
     Rle,
     ByteStreamSplit,
+    /// LZ4 with one sequence per value of 128 bits, where the values of a chunk allow it.
+    Lz4Values,
 }
 
 /// How values are cut into chunks, and how chunks are compressed.
@@ -249,6 +252,16 @@ fn next_chunk<'a>(
             let count = chunking.count(width, TARGET_SPLIT_BYTES).min(left);
             let bytes = part(data, start * width, count * width, "values, bytes")?;
             Ok((count, vec![byte_stream_split::split(bytes, width).into()]))
+        }
+        (Input::Fixed { data, bits: 128 }, Coding::Lz4Values) => {
+            let count = chunking.count(16, TARGET_BYTES).min(left);
+            let bytes = part(data, start * 16, count * 16, "values, bytes")?;
+            if let Some(packed) = lz4_values::compressed(bytes) {
+                return Ok((count, vec![packed.into()]));
+            }
+            let mut packed = Vec::new();
+            Compressor::new(Scheme::Lz4, 0)?.append(bytes, &mut packed)?;
+            Ok((count, vec![packed.into()]))
         }
         (Input::Fixed { data, bits }, Coding::InlineBitpacking) => {
             let count = GROUP.min(left);

@@ -9,6 +9,7 @@ use crate::byte_stream_split;
 use crate::compression::{self, Scheme};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, size, u32_at, u64_at};
 use crate::fsst::{NOWHERE, Piece, SymbolTable};
+use crate::lz4_values::Sequences;
 use crate::ranges::gather_values;
 use crate::rle;
 
@@ -293,12 +294,28 @@ pub fn append(
             let Some((first, others)) = buffers.split_first() else {
                 return Err(Corrupt("compressed chunk: no buffer".into()));
             };
+            if let (Some(sequences), Values::Fixed(out)) =
+                (sequences(plan, first, count), &mut *out)
+            {
+                return sequences.append(ranges, out);
+            }
             let raw = compression::decompress(*scheme, first)?;
             let mut unpacked = vec![raw.as_slice()];
             unpacked.extend_from_slice(others);
             append(inner, &unpacked, count, ranges, out)
         }
         _ => Err(Corrupt("the plan does not fit its output".into())),
+    }
+}
+
+/// The sequences of a compressed chunk that has one per value.
+pub(crate) fn sequences<'a>(plan: &Plan, data: &'a [u8], count: usize) -> Option<Sequences<'a>> {
+    match plan {
+        Plan::General {
+            scheme: Scheme::Lz4,
+            inner,
+        } if matches!(**inner, Plan::Flat { bits: 128 }) => Sequences::of(data, count),
+        _ => None,
     }
 }
 

@@ -24,6 +24,7 @@ pub enum Coding {
     InlineBitpacking,
     Rle,
     ByteStreamSplit,
+    Lz4Values,
 }
 
 impl Coding {
@@ -33,6 +34,7 @@ impl Coding {
             Self::InlineBitpacking => kernel::Coding::InlineBitpacking,
             Self::Rle => kernel::Coding::Rle,
             Self::ByteStreamSplit => kernel::Coding::ByteStreamSplit,
+            Self::Lz4Values => kernel::Coding::Lz4Values,
         }
     }
 }

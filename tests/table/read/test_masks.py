@@ -62,6 +62,12 @@ def rows(seed: int = 7) -> pa.Table:
         field("long", pa.string()): pa.array(wide),
         field("day", pa.date32()): pa.array([DAY + datetime.timedelta(int(i)) for i in small]),
         field("cents", pa.decimal128(15, 2)): pa.array([Decimal(int(i)) / 4 for i in small]),
+        field("price", pa.decimal128(15, 2)): pa.array(
+            [Decimal(int(i)) / 4 for i in draw.integers(0, 4_000_000, ROWS)], mask=some(0.1)
+        ),
+        field("balance", pa.decimal128(15, 2)): pa.array(
+            [Decimal(int(i)) / 4 for i in draw.integers(-4_000_000, -3_000_000, ROWS)]
+        ),
         field("noise", pa.float64()): pa.array(draw.normal(size=ROWS)),
         field("moment", pa.timestamp("us")): pa.array(
             draw.integers(0, 2**42, ROWS), pa.timestamp("us")
@@ -184,6 +190,12 @@ CONDITIONS = [
     "(packed < 9 AND upper(mode) = 'AIR') OR packed = 30",
     "day >= date '1992-01-20'",
     "cents BETWEEN 2.25 AND 5.5",
+    "price < 1000",
+    "price >= 999999.25 OR price IN (0, 3)",
+    "price <> 5 AND price IS NOT NULL",
+    "price < 42949673.0",
+    "balance < -900000",
+    "balance > 0 OR balance = -800000.25",
     "never IS NULL",
     "never = 1",
     "same = 3",

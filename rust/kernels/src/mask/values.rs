@@ -4,6 +4,7 @@
 //!     bit-packed          by the width of the chunk, which bounds its values; else unpacked to the
 //!                         narrowest words that have this width
 //!     runs                one test per run
+//!     LZ4 of decimals     by the bytes in which the values of the chunk differ, if the others are zero
 //!     variable            where they are stored
 //!     FSST                patterns on the codes, see `automaton`
 //!     others              decoded into memory that is reused for each chunk, and fits the cache
@@ -20,6 +21,7 @@ use crate::block::inline_header;
 use crate::compression;
 use crate::error::{Corrupt, Result, ensure};
 use crate::fsst::SymbolTable;
+use crate::lz4_values::Sequences;
 use crate::narrow_words;
 use crate::rle;
 use crate::values::{self, Offsets, Plan, Values, append, is_all, only};
@@ -111,14 +113,17 @@ impl Found {
 impl NumberTest {
     fn new(numbers: Numbers, beyond: Option<Numbers>, plan: &Plan) -> Result<Self> {
         let mut narrow = Vec::new();
-        if let Plan::InlineBitpacking { bits } = plan {
-            for fewer in NARROW_BITS.into_iter().filter(|fewer| fewer < bits) {
-                let after = beyond
-                    .as_ref()
-                    .map(|after| after.narrow(fewer))
-                    .transpose()?;
-                narrow.push(WidthTest::new(numbers.narrow(fewer)?, after)?);
-            }
+        let bits = match plan {
+            Plan::InlineBitpacking { bits } => *bits,
+            Plan::General { inner, .. } if matches!(**inner, Plan::Flat { bits: 128 }) => 128,
+            _ => 0,
+        };
+        for fewer in NARROW_BITS.into_iter().filter(|&fewer| fewer < bits) {
+            let after = beyond
+                .as_ref()
+                .map(|after| after.narrow(fewer))
+                .transpose()?;
+            narrow.push(WidthTest::new(numbers.narrow(fewer)?, after)?);
         }
         Ok(Self {
             whole: WidthTest::new(numbers, beyond)?,
@@ -128,7 +133,7 @@ impl NumberTest {
 }
 
 /// The widths to which values are unpacked.
-const NARROW_BITS: [usize; 3] = [8, 16, 32];
+const NARROW_BITS: [usize; 4] = [8, 16, 32, 64];
 
 impl WidthTest {
     fn new(numbers: Numbers, beyond: Option<Numbers>) -> Result<Self> {
@@ -213,6 +218,13 @@ pub fn test(
             let Some((first, others)) = chunk.buffers.split_first() else {
                 return Err(Corrupt("compressed chunk: no buffer".into()));
             };
+            if let (Some(sequences), Prepared::Numbers(test)) =
+                (values::sequences(plan, first, chunk.count), prepared)
+                && chunk.is_whole()
+                && of_sequences(&sequences, test, scratch, out)?
+            {
+                return Ok(());
+            }
             let raw = compression::decompress(*scheme, first)?;
             let mut buffers = vec![raw.as_slice()];
             buffers.extend_from_slice(others);
@@ -305,6 +317,30 @@ fn of_numbers(
         scratch.bytes = bytes;
     }
     Ok(())
+}
+
+/// Appends the bits of values that have a sequence each, by their low bytes; returns false if the
+/// others are not zero.
+fn of_sequences(
+    sequences: &Sequences<'_>,
+    test: &NumberTest,
+    scratch: &mut Scratch,
+    out: &mut Found,
+) -> Result<bool> {
+    let Some(width) = sequences.low_bits() else {
+        return Ok(false);
+    };
+    if test.whole.of_width(width, sequences.count(), out) {
+        return Ok(true);
+    }
+    let narrow = test.narrow.iter().find(|test| width <= test.tester.bits());
+    let Some(narrow) = narrow else {
+        return Ok(false);
+    };
+    scratch.bytes.clear();
+    sequences.append_low(narrow.tester.bits(), &mut scratch.bytes);
+    narrow.of_values(&scratch.bytes, out)?;
+    Ok(true)
 }
 
 /// Appends the bit of each run as often as the run is long.
