@@ -1,11 +1,12 @@
-"""Maps of files that are read at many scattered places, kept while the files are.
+"""Maps of files that are read again, or at many scattered places, kept while the files are.
 
     1,000 rows of four columns of 10 M rows, in the page cache    11.7 ms by reads, 3.8 by a map
 
 Each place costs one call of the system by reads. In a map it costs nothing, but for the first touch
 of its surroundings, which costs more than a call. So a file is mapped once some hundred places of
-it have been read, and only reads of many small places are a reason: long ones are copied at the
-speed of memory. Once there is a map, long places are used in it, too, without a copy.
+it have been read. Long places are copied at the speed of memory; only one that is read a second
+time is a reason for a map, as its bytes are then copied for nothing. Once there is a map, all long
+places are used in it.
 
 All maps together are at most as large as a quarter of the memory; the oldest one ends first. The
 system may take their pages back at any time, as those of the page cache. A process whose address
@@ -31,7 +32,9 @@ from pilum.storage.mapped import can_map, map_bytes
 
 __all__ = [
     "FEWEST_PLACES",
+    "LONG_BYTES",
     "MEAN_BYTES",
+    "MOST_REMEMBERED",
     "PLACES_BEFORE_MAP",
     "KeptMaps",
     "bytes_within",
@@ -45,7 +48,13 @@ FEWEST_PLACES = 32
 """Finding out whether the page cache has the places of a read costs as much as ten calls."""
 
 MEAN_BYTES = 64 * 1024
-"""Longer places are no reason for a map: they are copied as fast as they are touched first."""
+"""Longer places are a reason for a map only if they are read again."""
+
+LONG_BYTES = 256 * 1024
+"""Reads of fewer bytes, unless they are scattered, are copied before the page cache is probed."""
+
+MOST_REMEMBERED = 4096
+"""So many long reads of a file are remembered."""
 
 
 def bytes_within(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> int:

@@ -25,7 +25,9 @@ from pilum.storage.durable import LocalSink, PendingFiles
 from pilum.storage.file_errors import is_a_folder, unopened
 from pilum.storage.kept_maps import (
     FEWEST_PLACES,
+    LONG_BYTES,
     MEAN_BYTES,
+    MOST_REMEMBERED,
     PLACES_BEFORE_MAP,
     bytes_within,
     kept_maps,
@@ -268,8 +270,8 @@ class LocalSource:
     """
 
     __slots__ = (
-        *("__weakref__", "_can_map", "_file", "_io", "_is_closed", "_map", "_maps", "_places"),
-        *("_version", "path", "size"),
+        *("__weakref__", "_can_map", "_file", "_io", "_is_closed", "_long_reads", "_map", "_maps"),
+        *("_places", "_version", "path", "size"),
     )
 
     path: str
@@ -287,6 +289,7 @@ class LocalSource:
         self._map = None
         self._can_map: bool | None = None
         self._places = 0
+        self._long_reads: set[tuple[int, int]] = set()
         self._version: tuple[int, ...] | None = None
         self._open()
         if size is not None and size != self.size:
@@ -324,6 +327,7 @@ class LocalSource:
         """
         self._map = None
         self._places = 0
+        self._long_reads.clear()
 
     def __repr__(self) -> str:
         return f"LocalSource({self.path!r}, {self.size})"
@@ -341,9 +345,8 @@ class LocalSource:
             if len(data) != size:
                 raise self._shrunk(offset + len(data))
             return Fetched(np.frombuffer(data, np.uint8), _FIRST, ranges.sizes)
-        if self._maps and size >= MAPPED_BYTES:
-            has_map = self._map is not None
-            whole = self._mapped_file(ranges.offsets, ranges.sizes) if has_map else None
+        if self._maps and size >= LONG_BYTES:
+            whole = self._mapped_file(ranges.offsets, ranges.sizes)
             if whole is not None:
                 return self._in_map(whole, ranges.offsets, ranges.sizes)
             mapped = self._mapped(offset, size) if ranges.is_result else None
@@ -355,13 +358,19 @@ class LocalSource:
         return Fetched(buffer, np.array([start]), ranges.sizes)
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
-        if self._maps and (self._map is not None or len(offsets) >= FEWEST_PLACES):
+        may_map = self._maps
+        if may_map and (self._map is not None or len(offsets) >= FEWEST_PLACES):
+            may_map = False
             whole = self._mapped_file(offsets, sizes)
             if whole is not None:
                 return self._in_map(whole, offsets, sizes)
         layout = lay_out(offsets, sizes, self.size)
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
+        if may_map and layout.size_bytes >= LONG_BYTES:
+            whole = self._mapped_file(offsets, sizes)
+            if whole is not None:
+                return self._in_map(whole, offsets, sizes)
         buffer = _allocate(layout.size_bytes)
         self._fill_all(buffer.data, layout.regions)
         return Fetched(buffer, layout.starts, sizes)
@@ -422,14 +431,15 @@ class LocalSource:
     ) -> NDArray[np.uint8] | None:
         """Return a map of the file to read some places in; None if they are to be copied.
 
-        Many small places are a reason for a map. Long ones are read in a map that there is.
+        Many small places are a reason for a map, and long ones that are read again. All long ones
+        are read in a map that there is.
         """
         num_bytes = bytes_within(offsets, sizes, self.size)
         if len(offsets) >= FEWEST_PLACES and 0 <= num_bytes <= MEAN_BYTES * len(offsets):
             self._places += len(offsets)
             if self._places < PLACES_BEFORE_MAP:
                 return None
-        elif self._map is None or num_bytes < MAPPED_BYTES:
+        elif num_bytes < LONG_BYTES or not self._is_repeated(int(offsets[0]), num_bytes):
             return None
         file = self._file or self._open()
         if not are_cached(file.number, offsets, sizes):
@@ -438,9 +448,18 @@ class LocalSource:
         whole = self._map
         if whole is None:
             whole = self._map = kept_maps.map(self, file.number, self.size)
-        if whole is None:
-            self._places = 0  # asked again after as many reads
+        if whole is None:  # asked again after as many reads
+            self._places = 0
+            self._long_reads.clear()
         return whole
+
+    def _is_repeated(self, offset: int, num_bytes: int) -> bool:
+        """Return whether a long read was made before, or is made in a map; remember it."""
+        if self._map is not None or (offset, num_bytes) in self._long_reads:
+            return True
+        if len(self._long_reads) < MOST_REMEMBERED:
+            self._long_reads.add((offset, num_bytes))
+        return False
 
     def _demand_size(self, file: _Descriptor) -> None:
         """Raise if the file has shrunk: touching what is no longer there would end the process."""

@@ -97,8 +97,40 @@ def test_long_places_are_read_in_a_map_that_there_is(path: Path) -> None:
         fetched = source.read(ranges)
         assert is_mapped(fetched)
         check(fetched, ranges)
-    assert not is_mapped(source.read(Ranges.of((7, 2**20))))
+    assert not is_mapped(source.read(Ranges.of((7, 2**18 - 1))))
     assert len(source.read(Ranges.of())) == 0
+
+
+@pytest.mark.parametrize(
+    "ranges", [Ranges.of((7, 2**18)), Ranges.of((0, 2**17), (2**20, 2**17), (2**21, 10))]
+)
+def test_long_places_that_are_read_again_are_a_reason_for_a_map(path: Path, ranges: Ranges) -> None:
+    source = LocalSource(str(path))
+    assert not is_mapped(source.read(ranges))
+    assert not is_mapped(source.read(Ranges.of((9, 2**18))))
+    for other in (ranges, Ranges.of((2**20, 2**19))):
+        fetched = source.read(other)
+        assert is_mapped(fetched)
+        check(fetched, other)
+    source.unmap()
+    assert not is_mapped(source.read(ranges))
+    assert is_mapped(source.read(ranges))
+
+
+def test_short_places_that_are_read_again_are_copied(path: Path) -> None:
+    source = LocalSource(str(path))
+    short = [Ranges.of((7, 2**18 - 1)), Ranges.of((7, 2**16), (2**20, 2**16))]
+    assert not any(is_mapped(source.read(ranges)) for ranges in 2 * short)
+
+
+def test_the_number_of_remembered_places_is_limited(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "MOST_REMEMBERED", 1)
+    source = LocalSource(str(path))
+    known, other = Ranges.of((0, 2**18)), Ranges.of((1, 2**18))
+    assert [is_mapped(source.read(one)) for one in (known, other, other)] == [False] * 3
+    assert is_mapped(source.read(known))
 
 
 @pytest.mark.parametrize("probe", [(kept_maps, "can_map"), (local, "are_cached")])

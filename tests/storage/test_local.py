@@ -393,9 +393,12 @@ class TestMaps:
 
     def test_a_map_keeps_no_descriptor(self, path: Path, maps: list[tuple[int, int]]) -> None:
         source = LocalSource(str(path))
-        wanted = Ranges(np.array([0]), np.array([self.SIZE]), is_result=True)
+        wanted = [
+            Ranges(np.array([start]), np.array([self.SIZE - start]), is_result=True)
+            for start in range(5)
+        ]
         before = os.listdir("/dev/fd")
-        held = [source.read(wanted) for _ in range(5)]
+        held = [source.read(ranges) for ranges in wanted]
         assert len(os.listdir("/dev/fd")) == len(before)
         assert len(maps) == len(held)
 
