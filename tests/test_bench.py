@@ -261,7 +261,7 @@ def test_rows_of_partitions_are_counted_by_brute_force(tmp_path: Path) -> None:
 
 def test_the_nearest_vectors_of_groups_are_those_of_brute_force() -> None:
     vectors = vector_cases.make_vectors("uniform", 500, 4, 3)
-    expected = vectors.nearest_of((10, 40))
+    expected = vectors.of_groups((10, 40)).nearest
     own = np.flatnonzero((vectors.groups() >= 10) & (vectors.groups() < 40))
     for query, near in zip(vectors.queries, expected, strict=True):
         distances = ((vectors.rows[own] - query) ** 2).sum(axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,19 +36,24 @@ class Vectors:
         ids = np.arange(count)
         return pa.table({"id": pa.array(ids), "group": pa.array(self.groups()), "vector": vectors})
 
+    def first(self, num_queries: int) -> Vectors:
+        """The same rows with fewer queries."""
+        queries, nearest = self.queries[:num_queries], self.nearest[:num_queries]
+        return replace(self, queries=queries, nearest=nearest)
+
     def groups(self) -> NDArray[np.int64]:
         """The column `group` of the table."""
         return np.arange(len(self.rows)) * 7919 % 100
 
-    def nearest_of(self, groups: tuple[int, int]) -> NDArray[np.int64]:
-        """The nearest rows of those whose group is in a range, without its end."""
+    def of_groups(self, groups: tuple[int, int]) -> Vectors:
+        """The same with the nearest rows of those whose group is in a range, without its end."""
         if groups == (0, 100):
-            return self.nearest
+            return self
         own = np.flatnonzero((self.groups() >= groups[0]) & (self.groups() < groups[1]))
-        return own[_nearest(self.rows[own], self.queries)]
+        return replace(self, nearest=own[_nearest(self.rows[own], self.queries)])
 
 
-def make_vectors(kind: str, num_rows: int, dimension: int, num_queries: int = 200) -> Vectors:
+def make_vectors(kind: str, num_rows: int, dimension: int, num_queries: int = 2000) -> Vectors:
     """Vectors of a kind.
 
     Args:
@@ -117,7 +122,7 @@ class Search:
         groups: The range of groups to which a prefilter restricts the rows.
         is_cold: Whether each answer opens the dataset again, without caches.
         batch: Number of queries of one answer; the time is that of one query.
-        is_varied: Whether the text of the filter differs each time.
+        is_varied: Whether the text of the filter differs each time, so that its rows are not known.
         kinds: Types of indices that are asked; empty for all.
     """
 

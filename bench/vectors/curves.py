@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from bench.vectors.cases import Build, Search, Shape, Vectors
 from bench.vectors.peers import InMemoryPeers
 from bench.vectors.run import LIBRARIES, K, asker, recall_of
@@ -17,7 +19,8 @@ __all__ = ["write_curves"]
 
 _NPROBES = (1, 2, 4, 8, 16, 32)
 _EFS = (16, 32, 64, 128, 256)
-_NUM_QUERIES = 100
+_NUM_QUERIES = 500
+_NUM_TIMED = 100
 _REFINED = {"IVF_PQ": 5, "IVF_RQ": 3}
 """Types that are of use only with refinement, and the factor."""
 
@@ -39,6 +42,7 @@ def write_curves(
     Yields:
         The title and the name of the file of each picture.
     """
+    vectors = vectors.first(_NUM_QUERIES)
     folder.mkdir(parents=True, exist_ok=True)
     for build in shape.builds:
         series = list(_series(root, shape, vectors, peers, build))
@@ -53,16 +57,15 @@ def write_curves(
 def _series(
     root: Path, shape: Shape, vectors: Vectors, peers: InMemoryPeers, build: Build
 ) -> Iterator[Series]:
-    expected = vectors.nearest[:_NUM_QUERIES]
     lines: dict[str, list[tuple[float, float]]] = {name: [] for name in LIBRARIES}
     for settings in _settings(build):
         nearest = {"column": "vector", "k": K, **settings}
         asks = {
             name: asker(root / build.kind, name, vectors, nearest, _PLAIN) for name in LIBRARIES
         }
-        recalls = {name: recall_of(ask, expected) for name, ask in asks.items()}
         for name, seconds in _seconds(asks).items():
-            lines[name].append((seconds * 1e3, recalls[name]))
+            recall = recall_of(root / build.kind, name, vectors, nearest, _PLAIN)
+            lines[name].append((seconds * 1e3, recall))
     yield from (Series(name, points) for name, points in lines.items())
     peer = peers.like(build.kind, build.keywords(shape.num_rows, shape.dimension))
     if peer is None:
@@ -72,7 +75,7 @@ def _series(
         recall = peer.recall(vectors, effort)
 
         def ask(turn: int, effort: int = effort) -> Any:
-            return peer.ask(vectors.queries[turn], effort)
+            return peer.ask(vectors.queries[turn, np.newaxis], effort)
 
         points.append((_seconds({peer.name: ask})[peer.name] * 1e3, recall))
         if recall > 0.999:
@@ -90,7 +93,7 @@ def _settings(build: Build) -> list[dict[str, int]]:
 def _seconds(asks: dict[str, Callable[[int], Any]]) -> dict[str, float]:
     """Return the median seconds of each library; they take turns."""
     samples: dict[str, list[float]] = {name: [] for name in asks}
-    for turn in range(_NUM_QUERIES):
+    for turn in range(_NUM_TIMED):
         for name, ask in asks.items():
             start = time.perf_counter()
             ask(turn)

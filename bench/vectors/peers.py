@@ -23,7 +23,7 @@ class InMemory:
     Attributes:
         name: As in the report.
         build_seconds: Seconds of its build.
-        ask: Given a query and an effort (partitions or beam), returns row numbers.
+        ask: Given queries and an effort (partitions or beam), returns row numbers by query.
         efforts: Efforts to try, from the least on.
     """
 
@@ -38,11 +38,8 @@ class InMemory:
 
     def recall(self, vectors: Vectors, effort: int) -> float:
         """The mean share of the nearest rows that are found."""
-        shares = [
-            len(set(self.ask(query, effort)) & set(near)) / len(near)
-            for query, near in zip(vectors.queries, vectors.nearest.tolist(), strict=True)
-        ]
-        return float(np.mean(shares))
+        found = self.ask(vectors.queries, effort)
+        return float((vectors.nearest[:, :, np.newaxis] == found[:, np.newaxis]).any(axis=2).mean())
 
 
 class InMemoryPeers:
@@ -107,9 +104,9 @@ def _faiss(name: str, vectors: Vectors, make: Callable[[], Any]) -> InMemory:
     index.add(vectors.rows)
     seconds = time.perf_counter() - start
 
-    def ask(query: Any, effort: int) -> Any:
+    def ask(queries: Any, effort: int) -> Any:
         index.nprobe = effort
-        return index.search(query[np.newaxis], 10)[1][0]
+        return index.search(queries, 10)[1]
 
     return InMemory(name, seconds, ask, _PROBES)
 
@@ -123,8 +120,8 @@ def _hnswlib(vectors: Vectors, keywords: dict[str, Any]) -> InMemory:
     index.add_items(vectors.rows)
     seconds = time.perf_counter() - start
 
-    def ask(query: Any, effort: int) -> Any:
+    def ask(queries: Any, effort: int) -> Any:
         index.set_ef(effort)
-        return index.knn_query(query, k=10, num_threads=1)[0][0]
+        return index.knn_query(queries, k=10, num_threads=1)[0].astype(np.int64)
 
     return InMemory("hnswlib", seconds, ask, _BEAMS)

@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.vectors.cases import Build, Search, Shape, Vectors
 from bench.vectors.peers import InMemory, InMemoryPeers
@@ -29,6 +28,14 @@ K = 10
 BUILD = "build"
 _SECONDS = 2.0
 _QUERIES_OF_TURN = 10
+_NUM_TIMED = 200
+"""Number of queries that are timed, again and again; recall is that of all queries."""
+
+_QUERIES_OF_PEER = 500
+"""Number of queries by which the effort of a library in memory is chosen."""
+
+_QUERIES_OF_BATCH = 100
+"""Recall is measured in batches, which find the same rows as single queries."""
 
 
 @dataclass(slots=True)
@@ -108,24 +115,27 @@ def _searched(
     figure: Figure,
 ) -> Figure:
     nearest = {"column": "vector", "k": K, **build.settings, **search.nearest}
-    asks: dict[str, Callable[[int], Any]] = {}
-    expected = vectors.nearest_of(search.groups)
-    for name in LIBRARIES:
-        asks[name] = asker(root / build.kind, name, vectors, nearest, search)
-        if search.batch == 1:
-            figure.recalls[name] = recall_of(asks[name], expected)
-    if search.batch == 1 and "ef" not in nearest and nearest.get("use_index", True):
-        figure.level_recall = _level_recall(root / build.kind, vectors, nearest, search)
-    if search.batch == 1 and not (search.is_varied or search.is_cold):
-        asks["prepared"] = _prepared(root / build.kind, vectors, nearest, search)
-    effort = None if peer is None else peer.least_effort(vectors, figure.recalls["pilum"])
+    path = root / build.kind
+    asks = {name: asker(path, name, vectors, nearest, search) for name in LIBRARIES}
+    if search.batch == 1 and not (search.is_varied or search.is_cold):  # others find the same rows
+        expected = vectors.of_groups(search.groups)
+        for name in LIBRARIES:
+            figure.recalls[name] = recall_of(path, name, expected, nearest, search)
+        if "ef" not in nearest and nearest.get("use_index", True):
+            figure.level_recall = _level_recall(path, expected, nearest, search)
+        asks["prepared"] = _prepared(path, vectors, nearest, search)
+    some = vectors.first(_QUERIES_OF_PEER)
+    effort = None if peer is None else peer.least_effort(some, figure.recalls["pilum"])
     if peer is not None and effort is not None:
         figure.peer = peer.name
-        figure.recalls[peer.name] = peer.recall(vectors, effort)
+        figure.recalls[peer.name] = peer.recall(some, effort)
         asks[peer.name] = _peer_asker(peer, vectors, effort)
-    names, spent, turn = list(asks), 0.0, 0
-    figure.samples = {name: [] for name in names}
-    while turn < 1 or (spent < _SECONDS and turn < 2000 / _QUERIES_OF_TURN):
+    for ask in asks.values():  # each query once, with filters that are not asked again
+        for number in range(_NUM_TIMED // search.batch):
+            ask(number)
+    names, spent, first = list(asks), 0.0, _NUM_TIMED // _QUERIES_OF_TURN
+    figure.samples, turn = {name: [] for name in names}, first
+    while turn == first or (spent < _SECONDS and turn < 2000 / _QUERIES_OF_TURN):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             for number in range(turn * _QUERIES_OF_TURN, (turn + 1) * _QUERIES_OF_TURN):
                 start = time.perf_counter()
@@ -139,11 +149,9 @@ def _searched(
 
 def _level_recall(root: Path, vectors: Vectors, nearest: dict[str, Any], search: Search) -> float:
     own, peer = (rows_by_probes(_open(root, name), vectors.queries) for name in LIBRARIES)
-    expected = vectors.nearest_of(search.groups)
 
     def recall(nprobes: int) -> float:
-        given = {**nearest, "nprobes": nprobes}
-        return recall_of(asker(root, "pilum", vectors, given, search), expected)
+        return recall_of(root, "pilum", vectors, {**nearest, "nprobes": nprobes}, search)
 
     return recall_at(peer[nearest["nprobes"] - 1], own, recall)
 
@@ -157,7 +165,7 @@ def asker(
     root: Path, name: str, vectors: Vectors, nearest: dict[str, Any], search: Search
 ) -> Callable[[int], Any]:
     """Return a function that asks a library, given the number of the turn."""
-    opened, queries = _open(root, name), vectors.queries
+    opened, queries = _open(root, name), vectors.queries[:_NUM_TIMED]
 
     def ask(turn: int) -> Any:
         dataset = _open(root, name) if search.is_cold else opened
@@ -174,18 +182,29 @@ def _prepared(
 ) -> Callable[[int], Any]:
     more = {"columns": list(search.columns), **search.more(0)}
     prepared = _open(root, "pilum").prepare_nearest(**nearest, **more)
-    return lambda turn: prepared.search(vectors.queries[turn % len(vectors.queries)])
+    queries = vectors.queries[:_NUM_TIMED]
+    return lambda turn: prepared.search(queries[turn % len(queries)])
 
 
 def _peer_asker(peer: InMemory, vectors: Vectors, effort: int) -> Callable[[int], Any]:
-    return lambda turn: peer.ask(vectors.queries[turn % len(vectors.queries)], effort)
+    queries = vectors.queries[:_NUM_TIMED, np.newaxis]
+    return lambda turn: peer.ask(queries[turn % len(queries)], effort)
 
 
-def recall_of(ask: Callable[[int], Any], expected: NDArray[np.int64]) -> float:
-    """Return the mean share of the expected rows that are found, of as many queries."""
-    shares = []
-    for turn, near in enumerate(expected):
-        found = ask(turn)
-        key = "_rowid" if "_rowid" in found.column_names else "id"
-        shares.append(len(np.intersect1d(found[key].to_numpy(), near)) / K)
-    return float(np.mean(shares))
+def recall_of(
+    root: Path, name: str, vectors: Vectors, nearest: dict[str, Any], search: Search
+) -> float:
+    """Return the mean share of the nearest rows that a library finds, over all queries."""
+    dataset, num_found = _open(root, name), 0
+    for start in range(0, len(vectors.queries), _QUERIES_OF_BATCH):
+        batch = slice(start, start + _QUERIES_OF_BATCH)
+        found = dataset.to_table(
+            columns=list(search.columns),
+            nearest={**nearest, "q": vectors.queries[batch]},
+            **search.more(0),
+        )
+        rows = found["_rowid" if "_rowid" in found.column_names else "id"].to_numpy()
+        for number, near in enumerate(vectors.nearest[batch]):
+            own = rows[found["query_index"].to_numpy() == number]
+            num_found += len(np.intersect1d(own, near))
+    return num_found / vectors.nearest.size
