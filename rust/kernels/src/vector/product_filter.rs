@@ -65,29 +65,54 @@ impl Filter {
         limit: f64,
         masks: &mut [u32],
     ) -> bool {
-        let gap = limit - self.base;
-        if !(gap > 0.0 && gap < f64::from(f32::MAX)) || num_rows == 0 {
+        let Some(gap) = self.gap_of(limit, num_rows, first, masks.len()) else {
             return false;
-        }
-        let is_inside = first
-            .checked_add(masks.len() * ROWS)
-            .is_some_and(|end| end <= num_rows);
-        if !is_inside {
-            return false;
-        }
+        };
         #[cfg(target_arch = "x86_64")]
         if let Some(simd) = pulp::x86::V3::try_new() {
-            simd.vectorize(wide::Keep {
-                simd,
-                filter: self,
-                columns: codes.chunks_exact(num_rows),
-                first,
-                gap,
+            let columns = codes.chunks_exact(num_rows);
+            simd.vectorize(wide::Keep(
+                wide::Rows::new(simd, self, columns, first, gap),
                 masks,
-            });
+            ));
             return true;
         }
         false
+    }
+
+    /// Writes the sums of small entries that serve a limit, at most 255, block after block.
+    ///
+    /// See [`Self::keep`].
+    pub fn add_up(
+        &mut self,
+        codes: &[u8],
+        num_rows: usize,
+        first: usize,
+        limit: f64,
+        sums: &mut [[u8; ROWS]],
+    ) -> bool {
+        let Some(gap) = self.gap_of(limit, num_rows, first, sums.len()) else {
+            return false;
+        };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            let columns = codes.chunks_exact(num_rows);
+            simd.vectorize(wide::Sums(
+                wide::Rows::new(simd, self, columns, first, gap),
+                sums,
+            ));
+            return true;
+        }
+        false
+    }
+
+    /// By how much a limit exceeds the least sum; None if it does not, or for rows that are not
+    /// there.
+    fn gap_of(&self, limit: f64, num_rows: usize, first: usize, num_blocks: usize) -> Option<f64> {
+        let gap = limit - self.base;
+        let end = first.checked_add(num_blocks * ROWS)?;
+        let is_of_use = gap > 0.0 && gap < f64::from(f32::MAX);
+        (is_of_use && num_rows > 0 && end <= num_rows).then_some(gap)
     }
 
     /// Makes small entries that serve a limit.
@@ -127,6 +152,7 @@ fn lowest(entries: &[f32; LANES]) -> f32 {
 #[cfg(target_arch = "x86_64")]
 mod wide {
     //! Looks up the entries of 32 rows at once.
+    use std::arch::x86_64::__m256i;
     use std::slice::ChunksExact;
 
     use pulp::NullaryFnOnce;
@@ -134,41 +160,86 @@ mod wide {
 
     use super::{BLOCKS, Filter, ROWS};
 
-    pub struct Keep<'a> {
-        pub simd: V3,
-        pub filter: &'a mut Filter,
-        pub columns: ChunksExact<'a, u8>,
-        pub first: usize,
-        pub gap: f64,
-        pub masks: &'a mut [u32],
+    /// Rows from `first` on.
+    pub struct Rows<'a> {
+        simd: V3,
+        filter: &'a mut Filter,
+        columns: ChunksExact<'a, u8>,
+        first: usize,
+        gap: f64,
     }
+
+    /// Writes a mask for each block of rows.
+    pub struct Keep<'a>(pub Rows<'a>, pub &'a mut [u32]);
+
+    /// Writes the sums of each block of rows.
+    pub struct Sums<'a>(pub Rows<'a>, pub &'a mut [[u8; ROWS]]);
 
     impl NullaryFnOnce for Keep<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(mut self) {
-            self.filter.set_small(self.gap);
-            let (all, rest) = std::mem::take(&mut self.masks).as_chunks_mut::<BLOCKS>();
-            let mut first = self.first;
-            for masks in all {
-                *masks = self.tested::<BLOCKS>(first);
-                first += BLOCKS * ROWS;
-            }
-            for mask in rest {
-                let [found] = self.tested::<1>(first);
-                *mask = found;
-                first += ROWS;
-            }
+        fn call(self) {
+            let Self(rows, masks) = self;
+            let (avx, avx2) = (rows.simd.avx, rows.simd.avx2);
+            let full = avx._mm256_set1_epi8(-1);
+            rows.each(masks, |sum| {
+                let is_above = avx2._mm256_cmpeq_epi8(sum, full);
+                !avx2._mm256_movemask_epi8(is_above).cast_unsigned()
+            });
         }
     }
 
-    impl Keep<'_> {
+    impl NullaryFnOnce for Sums<'_> {
+        type Output = ();
+
         #[inline(always)]
-        fn tested<const N: usize>(&self, first: usize) -> [u32; N] {
+        fn call(self) {
+            let Self(rows, sums) = self;
+            rows.each(sums, pulp::cast);
+        }
+    }
+
+    impl<'a> Rows<'a> {
+        pub fn new(
+            simd: V3,
+            filter: &'a mut Filter,
+            columns: ChunksExact<'a, u8>,
+            first: usize,
+            gap: f64,
+        ) -> Self {
+            Self {
+                simd,
+                filter,
+                columns,
+                first,
+                gap,
+            }
+        }
+
+        /// Writes what is made of the sums of each block.
+        #[inline(always)]
+        fn each<T>(self, out: &mut [T], of_sum: impl Fn(__m256i) -> T) {
+            self.filter.set_small(self.gap);
+            let (all, rest) = out.as_chunks_mut::<BLOCKS>();
+            let mut first = self.first;
+            for out in all {
+                for (out, sum) in out.iter_mut().zip(self.sums::<BLOCKS>(first)) {
+                    *out = of_sum(sum);
+                }
+                first += BLOCKS * ROWS;
+            }
+            for out in rest {
+                let [sum] = self.sums::<1>(first);
+                *out = of_sum(sum);
+                first += ROWS;
+            }
+        }
+
+        #[inline(always)]
+        fn sums<const N: usize>(&self, first: usize) -> [__m256i; N] {
             let (avx, avx2) = (self.simd.avx, self.simd.avx2);
             let half = avx._mm256_set1_epi8(15);
-            let full = avx._mm256_set1_epi8(-1);
             let mut sums = [avx._mm256_setzero_si256(); N];
             let small = &self.filter.small;
             let per_column = small.len() / self.columns.len().max(1);
@@ -201,10 +272,7 @@ mod wide {
                     }
                 }
             }
-            sums.map(|sum| {
-                let is_above = avx2._mm256_cmpeq_epi8(sum, full);
-                !avx2._mm256_movemask_epi8(is_above).cast_unsigned()
-            })
+            sums
         }
     }
 }
@@ -264,6 +332,13 @@ mod tests {
             let mut masks = vec![0; num_rows / ROWS];
             if !filter.keep(&codes, num_rows, 0, limit, &mut masks) {
                 continue; // on machines without AVX2
+            }
+            let mut sums = vec![[0; ROWS]; num_rows / ROWS];
+            assert!(filter.add_up(&codes, num_rows, 0, limit, &mut sums));
+            for (mask, sums) in masks.iter().zip(&sums) {
+                for (bit, &sum) in sums.iter().enumerate() {
+                    assert_eq!(mask >> bit & 1 == 1, sum < u8::MAX);
+                }
             }
             for (block, mask) in masks.iter().enumerate() {
                 for bit in 0..ROWS {

@@ -5,9 +5,11 @@
 //!
 //!     distance of a row = sum over the columns, in order, of line[byte], minus m - 1 for dot
 //!
-//! Once there is a limit, rows that cannot be within it are left out (`product_filter`). Where few
-//! rows are left, they are added up one by one, and groups of 16 rows together otherwise. A group is
-//! given up as soon as what the columns left add at least lifts all of its rows above the limit.
+//! Once there is a limit, rows that cannot be within it are left out (`product_filter`). The rows of
+//! the first part with the least sums of small entries lead to it: with the first rows that come, it
+//! would be too great for a long time. Where few rows are left, they are added up one by one, and
+//! groups of 16 rows together otherwise. A group is given up as soon as what the columns left add at
+//! least lifts all of its rows above the limit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,6 +23,9 @@ use crate::error::{Result, ensure, out_of_range, part, rest};
 
 /// How many columns are added between looks at the limit.
 const COLUMNS: usize = 4;
+
+/// So many rows, at least, lead to the limit by which the least sums of a part are found.
+const FIRST: usize = 128;
 
 /// So many of 32 rows are added up one by one.
 const FEW: u32 = 8;
@@ -215,6 +220,17 @@ impl<'a> Codes<'a> {
         }
     }
 
+    /// A limit that enough of the first rows are within.
+    fn first_limit(&mut self, rows: &Range<usize>, count: usize) -> Result<f64> {
+        let size = rows.len().min(count.max(FIRST));
+        let mut distances = vec![0.0; size];
+        self.measure(rows.start..rows.start + size, f32::INFINITY, &mut distances)?;
+        let place = count.min(size).saturating_sub(1);
+        let (_, limit, _) = distances.select_nth_unstable_by(place, f32::total_cmp);
+        let limit = f64::from(*limit);
+        Ok(limit + f64::from(self.excess) + limit.abs() * self.rounding + self.slack)
+    }
+
     /// The sum of one row.
     fn sum(&self, row: usize) -> f32 {
         let bytes = self.codes.iter().skip(row).step_by(self.num_rows);
@@ -253,8 +269,29 @@ impl Store for Codes<'_> {
         Ok(())
     }
 
+    fn most_ahead(&self) -> usize {
+        usize::MAX
+    }
+
+    fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
+        let limit = self.first_limit(&rows, count)?;
+        let mut sums = vec![[u8::MAX; ROWS]; rows.len() / ROWS];
+        let (codes, num_rows) = (&self.codes, self.num_rows);
+        if !self
+            .filter
+            .add_up(codes, num_rows, rows.start, limit, &mut sums)
+        {
+            return Ok(Vec::new());
+        }
+        Ok(least_of(sums.as_flattened(), count, rows.start))
+    }
+
     #[allow(clippy::cast_possible_truncation)] // less than the slack
     fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+        if let [out] = out {
+            *out = self.sum(rows.start);
+            return Ok(());
+        }
         let slack = f64::from(limit).abs() * self.rounding + self.slack;
         let limit = f64::from(limit) + f64::from(self.excess) + slack;
         let cuts: Vec<f32> = self
@@ -326,6 +363,32 @@ fn entry(line: &[f32; 256], byte: u8) -> f32 {
     line[usize::from(byte)]
 }
 
+/// The rows of the `count` least sums; the first row is `first`.
+#[allow(clippy::indexing_slicing)] // every u8 is an index
+fn least_of(sums: &[u8], count: usize, first: usize) -> Vec<usize> {
+    let mut counts = [0usize; 256];
+    for &sum in sums {
+        counts[usize::from(sum)] += 1;
+    }
+    let (mut below, mut most) = (0, u8::MAX);
+    for (sum, &of_sum) in (0..=u8::MAX).zip(&counts) {
+        if below + of_sum >= count {
+            most = sum;
+            break;
+        }
+        below += of_sum;
+    }
+    let mut of_most = count - below.min(count);
+    let mut rows = Vec::with_capacity(count);
+    for (row, &sum) in (first..).zip(sums) {
+        if sum < most || sum == most && of_most > 0 {
+            of_most -= usize::from(sum == most);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
 /// The sum of the greatest entries of all sub-vectors, without their signs.
 fn greatest(table: &[f32], num_codes: usize) -> f64 {
     let of_one = |entries: &[f32]| {
@@ -342,4 +405,24 @@ fn greatest(table: &[f32], num_codes: usize) -> f64 {
         f64::from(greatest.into_iter().fold(0.0, f32::max))
     };
     table.chunks(num_codes).map(of_one).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_the_least_sums() {
+        let sums = [9, 3, 255, 3, 0, 3, 7];
+        for (count, expected) in [
+            (0, vec![]),
+            (1, vec![14]),
+            (2, vec![11, 14]),
+            (4, vec![11, 13, 14, 15]),
+            (7, vec![10, 11, 12, 13, 14, 15, 16]),
+            (9, vec![10, 11, 12, 13, 14, 15, 16]),
+        ] {
+            assert_eq!(least_of(&sums, count, 10), expected);
+        }
+    }
 }

@@ -16,8 +16,7 @@ const BLOCK: usize = 256;
 /// Runs of fewer rows than this share of a group are not widened.
 const SHORT: usize = 4;
 
-/// So many rows, at most, are looked at ahead, and at least so many times as many as lead to a limit.
-const MOST_AHEAD: usize = 1024;
+/// Rows are looked at ahead if they are at least so many times as many as lead to a limit.
 const LEAST_AHEAD: usize = 8;
 
 /// The vectors of a part, or what is stored instead.
@@ -43,6 +42,11 @@ pub trait Store: Send + Sync {
     /// there; none if all have to be measured.
     fn near(&self, _place: usize) -> Option<&[usize]> {
         None
+    }
+
+    /// How many rows, at most, are looked at ahead by `promising`.
+    fn most_ahead(&self) -> usize {
+        1024
     }
 
     /// Selects the query for `promising` and `measure`.
@@ -225,7 +229,8 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
 fn look_ahead(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
     let mut ahead = top.emptied();
     let count = ahead.num_needed();
-    let rows = tile.start..tile.end.min(tile.start + MOST_AHEAD);
+    let most = part.store.most_ahead();
+    let rows = tile.start..tile.end.min(tile.start.saturating_add(most));
     let is_small = count.saturating_mul(LEAST_AHEAD) > rows.len();
     if top.limit() < f32::INFINITY || part.allowed.is_some() || is_small {
         return Ok(());
