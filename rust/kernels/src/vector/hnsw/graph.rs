@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use pulp::Arch;
+
 use super::walk::Links;
 use crate::error::{Corrupt, Result, ensure, out_of_range, size};
 
@@ -152,7 +154,10 @@ fn whole_lists(offsets: &[i32], neighbors: &[u32], num_nodes: usize) -> Result<O
     let links = neighbors
         .get(first..size(last, "offset of links")?)
         .ok_or_else(|| out_of_range("links of a graph"))?;
-    let most = links.iter().fold(0, |most, &node| node.max(most));
+    let most = Arch::new().dispatch(
+        #[inline(always)]
+        || links.iter().fold(0, |most, &node| node.max(most)),
+    );
     if !offsets.is_sorted() || !links.is_empty() && most as usize >= num_nodes {
         return Ok(None);
     }
