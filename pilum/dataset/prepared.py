@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -42,24 +43,37 @@ class CheckedNearest:
     """A checked search of nearest vectors of one version, for any queries.
 
     Attributes:
-        snapshot: The version.
+        version: The version, which keeps the search.
         wanted: The scan; its search is `search`.
         search: The search; its queries are not used.
         schema: The columns of the result of one query.
     """
 
-    snapshot: Snapshot
+    version: ref[Snapshot]
     wanted: Scan
     search: VectorSearch
     schema: pa.Schema
 
     @classmethod
-    def of(cls, snapshot: Snapshot, wanted: Scan) -> Self | None:
-        """Return the search of a scan; None if the scan does more than to return its rows."""
+    def of(cls, snapshot: Snapshot, wanted: Scan, schema: pa.Schema) -> Self | None:
+        """Return the search of a scan; None if the scan does more than to return its rows.
+
+        Args:
+            snapshot: The version.
+            wanted: The scan.
+            schema: Its schema.
+        """
         search = wanted.search
         if not (isinstance(search, VectorSearch) and wanted.is_plain_search):
             return None
-        return cls(snapshot, wanted, search, wanted.schema(snapshot))
+        return cls(ref(snapshot), wanted, search, schema)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version; the caller refers to it, too."""
+        found = self.version()
+        assert found is not None
+        return found
 
     def plan(self) -> NearestPlan:
         """Return a plan."""
@@ -80,8 +94,7 @@ class CheckedNearest:
     @cached_property
     def lasting_plan(self) -> NearestPlan | None:
         """The plan of further searches; None if each needs its own."""
-        plan = self.plan()
-        return plan if plan.is_lasting else None
+        return self.plan().lasting()
 
     def queries(self, q: Any) -> tuple[Matrix, bool]:
         """Return the queries, and whether they are a batch; see `queries_of`."""
@@ -106,12 +119,13 @@ class PreparedNearest:
     """
 
     def __init__(self, snapshot: Snapshot, wanted: Scan) -> None:
-        checked = CheckedNearest.of(snapshot, wanted)
+        checked = CheckedNearest.of(snapshot, wanted, wanted.schema(snapshot))
         if checked is None:
             raise InvalidInputError(
                 "prepare_nearest: expected columns, filter, prefilter, limit, offset, fragments, "
                 "with_row_id, with_row_address and restrictions of indices; use scanner for others"
             )
+        self._snapshot = snapshot
         self._checked = checked
         self._plan = checked.plan()
         self._plan.prepare()
@@ -176,15 +190,22 @@ def remembered(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
     return None if is_batch else known.table(known.lasting_plan or known.plan(), queries, False)
 
 
-def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan) -> None:
-    """Make the version remember the keywords of a scan, so that `remembered` finds them."""
+def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan, schema: pa.Schema) -> None:
+    """Make the version remember the keywords of a scan, so that `remembered` finds them.
+
+    Args:
+        snapshot: The version.
+        keywords: The keywords.
+        wanted: The scan.
+        schema: Its schema.
+    """
     key = _key(keywords)
     if key is None or snapshot.prepared.get(key) is not None:
         return
     filter = wanted.options.filter
     if isinstance(filter, SqlFilter) and not filter.is_lasting:
         return
-    checked = CheckedNearest.of(snapshot, wanted)
+    checked = CheckedNearest.of(snapshot, wanted, schema)
     if checked is not None and not checked.search.is_batch:
         snapshot.prepared.put(key, checked, 1)
         if isinstance(keywords.get("filter"), str) and checked.search.is_prefilter:

@@ -142,7 +142,7 @@ class Reading(DatasetBase):
         if keywords.get("nearest") is not None:
             from pilum.dataset.prepared import remember  # few processes search
 
-            remember(self._snapshot, keywords, wanted)
+            remember(self._snapshot, keywords, wanted, schema)
         return LanceScanner(self._snapshot, wanted, schema)
 
     def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:

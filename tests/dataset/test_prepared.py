@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,36 @@ def test_a_query_takes_few_calls(dataset: pilum.LanceDataset) -> None:
         dataset.to_table(columns, nearest=nearest(query))
     assert 0 < num_calls(lambda: prepared.search(VECTORS[1])) <= 70
     assert 0 < num_calls(lambda: dataset.to_table(columns, nearest=nearest(VECTORS[1]))) <= 75
+
+
+def test_the_first_query_of_a_new_session_takes_few_calls(dataset: pilum.LanceDataset) -> None:
+    def ask() -> pa.Table:
+        opened = pilum.dataset(dataset.uri, session=pilum.Session())
+        return opened.to_table(["_rowid", "_distance"], nearest=nearest(VECTORS[0]))
+
+    assert ask()["_rowid"].to_pylist() == rows_near(VECTORS[0])
+    assert 0 < num_calls(ask) <= 835
+
+
+def test_a_version_that_is_no_longer_used_is_freed_at_once(dataset: pilum.LanceDataset) -> None:
+    columns = ["_rowid", "_distance"]
+    gc.collect()
+    gc.disable()
+    try:
+        opened = pilum.dataset(dataset.uri, session=pilum.Session())
+        prepared = opened.prepare_nearest("v", 5, nprobes=4, columns=columns)
+        version = ref(opened.snapshot)
+        for query in VECTORS[:3]:
+            found = opened.to_table(columns, nearest=nearest(query))
+            assert found == prepared.search(query)
+        del found
+        del opened
+        assert prepared.search(VECTORS[0]).num_rows == 5
+        assert version() is not None
+        del prepared
+        assert version() is None
+    finally:
+        gc.enable()
 
 
 def test_a_refined_query_takes_few_calls(tmp_path: Path) -> None:

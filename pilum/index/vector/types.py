@@ -230,11 +230,12 @@ VECTOR_TYPES = (
     VectorIndexType(SQ, has_graph=True),
 )
 
+_BY_NAME = {one.name: one for one in VECTOR_TYPES}
+
 
 def vector_type_of(details: bytes) -> VectorIndexType:
     """Return the type with some details; if they are empty, one that reads what the files say."""
-    name = VectorDetails.parse(details).name if details else VECTOR_TYPES[0].name
-    return {one.name: one for one in VECTOR_TYPES}[name]
+    return _BY_NAME[VectorDetails.parse(details).name] if details else VECTOR_TYPES[0]
 
 
 def details_of(folder: IndexFolder) -> bytes:

@@ -12,7 +12,7 @@ Source: docs/format/vector-indices.md, "Queries".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import ref
 
@@ -131,15 +131,19 @@ class NearestPlan:
             return BitMap()
         return self._fragments if self.index is None else self._fragments - self.index.fragments
 
-    @property
-    def is_lasting(self) -> bool:
-        """Whether it may be kept as long as the version: it lists no rows of a filter.
+    def lasting(self) -> NearestPlan | None:
+        """Return the plan to be kept by the version; None if it lists the rows of a filter.
 
         All segments of its index are open, and the version keeps them in any case.
         """
-        if self.fragment_ids is not None or self._filter is not None or self.index is None:
-            return False
-        return are_kept(self.snapshot, self.column.path, self.use, self.index)
+        if self.fragment_ids is not None or self._filter is not None:
+            return None
+        index = self.index
+        if index is None or not are_kept(self.snapshot, self.column.path, self.use, index):
+            return None
+        kept = replace(self, snapshot=self.snapshot.twin, prefilter=_no_filter)
+        vars(kept)["index"] = index
+        return kept
 
     def prepare(self) -> None:
         """Open the index and select the rows that may be returned, before the first query.
@@ -273,3 +277,7 @@ class NearestPlan:
         if filter is not None or fragment_ids is not None:
             fragment_ids = tuple(int(one) for one in self._fragments & index.fragments)
         return index.allowed(matching_addresses(self.snapshot, filter, fragment_ids, self.use))
+
+
+def _no_filter() -> None:
+    """Return None."""

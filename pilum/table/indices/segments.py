@@ -407,7 +407,7 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     found = []
     for segment in wanted:
         try:
-            found.append(open_segment(snapshot, segment))
+            found.append(open_segment(snapshot.twin, segment))
         except UNREADABLE as error:
             warnings.warn(
                 f"index {segment.name!r}, segment {segment.entry.uuid}, is not used, as it cannot "

@@ -125,8 +125,20 @@ class Snapshot:
 
     @cached_property
     def prepared(self) -> Cache:
-        """A cache of what requests derive from the version, such as resolved columns."""
+        """A cache of what requests derive from the version, such as resolved columns.
+
+        Values refer to `twin` instead of the version: a version that is no longer used would
+        otherwise stay in memory, with open files and indices, until garbage is collected.
+        """
         return Cache(_MOST_PREPARED)
+
+    @cached_property
+    def twin(self) -> Snapshot:
+        """The same version with a cache of its own, for values of `prepared`."""
+        twin = Snapshot(self.store, self.manifest, self.session)
+        known = vars(self)
+        vars(twin).update({name: known[name] for name in known.keys() - {"prepared"}})
+        return twin
 
     @cached_property
     def index_segments(self) -> tuple[IndexSegment, ...]:
