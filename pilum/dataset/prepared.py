@@ -88,12 +88,14 @@ class CheckedNearest:
         filter = self.snapshot.scope.bind(text)
         if not isinstance(filter, SqlFilter) or not filter.is_lasting:
             return None
-        options = self.wanted.options.with_filter(filter)
-        return replace(self, wanted=replace(self.wanted, options=options))
+        wanted = self.wanted.with_filter(filter)
+        return type(self)(self.version, wanted, self.search, self.schema)
 
     @cached_property
     def lasting_plan(self) -> NearestPlan | None:
         """The plan of further searches; None if each needs its own."""
+        if self.search.is_prefilter and self.wanted.options.filter is not None:
+            return None
         return self.plan().lasting()
 
     def queries(self, q: Any) -> tuple[Matrix, bool]:

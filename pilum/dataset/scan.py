@@ -251,7 +251,7 @@ class Scan:
         return search_schema(snapshot, options, self.search)
 
     def with_filter(self, filter: BoundFilter) -> Scan:
-        """Return the same scan with another filter, if it has no search."""
+        """Return the same scan with another filter, if it has no search or one of vectors."""
         changed = object.__new__(Scan)  # `dataclasses.replace` takes longer than to look up a row
         changed.__dict__.update(self.__dict__, options=self.options.with_filter(filter))
         return changed

@@ -165,6 +165,18 @@ def test_further_queries_with_a_filter_take_few_calls(dataset: pilum.LanceDatase
     assert found["_rowid"].to_pylist() == expected[:5]
 
 
+def test_a_query_with_a_new_filter_takes_few_calls(dataset: pilum.LanceDataset) -> None:
+    def ask(least: int) -> pa.Table:
+        filter = f"id >= {least} AND id < 200"
+        columns = ["_rowid", "_distance"]
+        return dataset.to_table(columns, filter, nearest=nearest(VECTORS[1]), prefilter=True)
+
+    for least in range(4):
+        expected = [row for row in rows_near(VECTORS[1], 300) if least <= row < 200]
+        assert ask(least)["_rowid"].to_pylist() == expected[:5]
+    assert 0 < num_calls(lambda: ask(4)) <= 485
+
+
 def test_rows_of_a_filter_are_those_of_the_version(tmp_path: Path) -> None:
     column = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.reshape(-1)), 4)
     dataset = pilum.write_dataset(pa.table({"id": range(300), "v": column}), str(tmp_path / "t"))
