@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum import kernels
 from pilum.errors import UnsupportedTypeError
 from pilum.kernels import PageValues, places_of_bits, zero_nulls
 
@@ -32,6 +33,7 @@ __all__ = [
     "ValueBlock",
     "block_of",
     "fixed_bytes",
+    "kept_values",
     "list_items",
     "number_array",
     "number_dtype",
@@ -266,6 +268,29 @@ def true_places(array: pa.BooleanArray, first: int = 0) -> NDArray[np.int64]:
     Faster than `truths` and `nonzero`.
     """
     return places_of_bits(_bytes(array.buffers()[1]), array.offset, len(array), first)
+
+
+_KEPT_BITS = frozenset((8, 16, 32, 64, 128))
+
+
+def kept_values(array: pa.Array, mask: pa.BooleanArray) -> pa.Array | None:
+    """Return the values for which a mask without nulls is true; None unless they are numbers.
+
+    Takes half the time of Arrow's filter where half of the values are kept, in short runs.
+    """
+    kind = array.type
+    is_number = pt.is_primitive(kind) or pt.is_decimal128(kind)
+    if not is_number or kind.bit_width not in _KEPT_BITS:
+        return None
+    width, start, count = kind.bit_width // 8, array.offset, len(array)
+    validity, data = array.buffers()
+    bitmap, first = _bytes(mask.buffers()[1]), mask.offset
+    own = _bytes(data)[start * width : (start + count) * width]
+    kept = pa.py_buffer(kernels.kept_values(own, width, bitmap, first))
+    valid = None
+    if array.null_count:
+        valid = pa.py_buffer(kernels.kept_bits(_bytes(validity), start, count, bitmap, first))
+    return pa.Array.from_buffers(kind, mask.true_count, [valid, kept])
 
 
 def _bits(bitmap: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:

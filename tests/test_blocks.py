@@ -17,6 +17,7 @@ from pilum.blocks import (
     ListBlock,
     StringBlock,
     block_of,
+    kept_values,
     true_places,
     validity_mask,
 )
@@ -39,6 +40,31 @@ def test_numbers_without_nulls_are_views() -> None:
     block = block_of(array.slice(10))
     assert isinstance(block, FixedBlock)
     assert block.data.__array_interface__["data"][0] == array.buffers()[1].address + 80
+
+
+@given(
+    rows=st.lists(st.tuples(st.none() | st.integers(0, 127), st.booleans()), max_size=300),
+    kind=st.sampled_from(
+        [pa.int8(), pa.uint16(), pa.date32(), pa.float64(), pa.timestamp("us"), pa.decimal128(9, 0)]
+    ),
+    starts=st.tuples(offsets, offsets),
+)
+def test_kept_values_are_those_that_arrow_filters(
+    rows: list[tuple[int | None, bool]], kind: pa.DataType, starts: tuple[int, int]
+) -> None:
+    before, ahead = starts
+    array = pa.array([1] * before + [value for value, _ in rows], kind)[before:]
+    mask = pa.array([True] * ahead + [is_kept for _, is_kept in rows], pa.bool_())[ahead:]
+    found = kept_values(array, mask)
+    assert found is not None
+    found.validate(full=True)
+    assert found.equals(array.filter(mask))
+
+
+def test_kept_values_of_other_types_are_left_to_arrow() -> None:
+    mask = pa.array([True])
+    for other in (pa.array([True]), pa.array(["a"]), pa.array(["a"]).dictionary_encode()):
+        assert kept_values(other, mask) is None
 
 
 @pytest.mark.parametrize(

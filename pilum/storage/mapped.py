@@ -36,8 +36,8 @@ _STATFS_BYTES = 256
 """More than the size of `struct statfs`, which begins with the type as a C long."""
 
 _PROBES = 8
-_PAGE_BYTES = 4096
-"""Least bytes between two probes."""
+_READ_AHEAD_BYTES = 128 * 1024
+"""Least bytes between two probes: the system fetches so many at once."""
 
 NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 """Flag of reads that take only what the page cache holds; 0 where there is none."""
@@ -83,7 +83,7 @@ def are_cached(descriptor: int, offsets: NDArray[np.int64], sizes: NDArray[np.in
     step = max(len(offsets) // _PROBES, 1)
     positions: list[int] = []
     for offset, size in zip(offsets[::step].tolist(), sizes[::step].tolist(), strict=True):
-        positions += range(offset, offset + size, max(size // _PROBES, _PAGE_BYTES))
+        positions += range(offset, offset + size, max(size // _PROBES, _READ_AHEAD_BYTES))
     return _are_cached(descriptor, positions)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.arrays import filtered, join_arrays
-from pilum.blocks import true_places, truths
+from pilum.blocks import kept_values, true_places, truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
@@ -66,6 +66,8 @@ _FEW = 0.05
 """Share of selected rows below which single rows are read instead of all chunks of a window."""
 _FEW_TEXTS = 0.3
 """The same share for texts, which take longer to decode."""
+_MOST = 0.85
+"""Share of selected rows above which Arrow copies their runs faster than each of them is copied."""
 _SOME = 0.3
 """Share of selected rows up to which only these are decoded; of texts, always."""
 
@@ -363,9 +365,15 @@ def _left(segment: Segment, kept: pa.BooleanArray, few: float) -> pa.BooleanArra
 def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array]:
     arrays = read_segments([segment for segment, _ in bundle])
     return [
-        array if kept is None else filtered(array, kept)
+        array if kept is None else _kept(array, kept)
         for array, (_, kept) in zip(arrays, bundle, strict=True)
     ]
+
+
+def _kept(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    is_mixed = mask.true_count <= _MOST * len(mask)
+    found = kept_values(array, mask) if is_mixed else None
+    return filtered(array, mask) if found is None else found
 
 
 def read_ahead(

@@ -29,6 +29,7 @@ pub mod json_path;
 pub mod json_select;
 pub mod jsonb;
 pub mod kept;
+pub mod kept_values;
 pub mod key_rows;
 pub mod level_planes;
 pub mod levels;

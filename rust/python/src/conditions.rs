@@ -3,6 +3,7 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::bitmap;
 use pilum_kernels::error::{Corrupt, ensure};
+use pilum_kernels::kept_values as kept;
 use pilum_kernels::mask::numbers::{Numbers, Order};
 use pilum_kernels::mask::texts::{Pattern, Texts};
 use pilum_kernels::mask::wildcards::{Part, Wildcards};
@@ -186,6 +187,37 @@ impl Condition {
         let made = py.detach(|| self.0.of_indices(found, count));
         Ok(Self(made.map_err(impossible)?))
     }
+}
+
+/// The values of `width` bytes of which the bits from bit `first` on are set.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn kept_values<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    width: usize,
+    bitmap: PyReadonlyArray1<'py, u8>,
+    first: usize,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (data, bitmap) = (slice(&data)?, slice(&bitmap)?);
+    let made = py.detach(|| kept::values(data, width, bitmap, first));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
+/// The bits, of `count` from bit `start` on, of which the bits of the bitmap from `first` on are set.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn kept_bits<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    start: usize,
+    count: usize,
+    bitmap: PyReadonlyArray1<'py, u8>,
+    first: usize,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (data, bitmap) = (slice(&data)?, slice(&bitmap)?);
+    let made = py.detach(|| kept::bits(data, start, count, bitmap, first));
+    Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
 /// The places of the bits that are set, among `count` bits from `start`; the first one is `first`.

@@ -39,7 +39,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::coalesce::lay_out_ranges;
     #[pymodule_export]
-    use crate::conditions::{Condition, places_of_bits};
+    use crate::conditions::{Condition, kept_bits, kept_values, places_of_bits};
     #[pymodule_export]
     use crate::decoding::{
         FullZip, decode_block, decompress, look_up_strings, look_up_views, look_up_words, unravel,
