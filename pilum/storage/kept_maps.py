@@ -88,6 +88,7 @@ class KeptMaps:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._kept: deque[tuple[ref[Mapped], int]] = deque()
+        self._num_bytes = 0
         self.renew()
         renew_in_child(self)
 
@@ -112,15 +113,21 @@ class KeptMaps:
 
     def _add(self, owner: Mapped, size: int) -> None:
         with self._lock:
-            self._kept = deque(one for one in self._kept if one[0]() is not None)
             self._kept.append((ref(owner), size))
-            total = sum(size for _, size in self._kept)
-            while total > self.max_bytes:
-                oldest, freed = self._kept.popleft()
-                total -= freed
-                found = oldest()
-                if found is not None:
-                    found.unmap()
+            self._num_bytes += size
+            if self._num_bytes > self.max_bytes:
+                self._end_oldest()
+
+    def _end_oldest(self) -> None:
+        """End maps until the others are small enough; those whose file is gone have ended."""
+        self._kept = deque(one for one in self._kept if one[0]() is not None)
+        self._num_bytes = sum(size for _, size in self._kept)
+        while self._num_bytes > self.max_bytes:
+            oldest, size = self._kept.popleft()
+            self._num_bytes -= size
+            found = oldest()
+            if found is not None:
+                found.unmap()
 
 
 def _is_limited() -> bool:
