@@ -10,14 +10,15 @@ places are used in it.
 
 All maps together are at most as large as a quarter of the memory; the oldest one ends first. The
 system may take their pages back at any time, as those of the page cache. A process whose address
-space is limited, as Spark limits that of its workers, keeps no maps. What is said in
-`pilum.storage.mapped` of errors and of the device holds here, too.
+space is limited keeps no maps, nor does a worker of Spark, as cluster managers count its maps as
+memory. What is said in `pilum.storage.mapped` of errors and of the device holds here, too.
 Source: docs/decisions/0002-io-model.md.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from importlib.util import find_spec
@@ -131,8 +132,8 @@ class KeptMaps:
 
 
 def _is_limited() -> bool:
-    """Return whether maps would take away address space from memory."""
-    if find_spec("resource") is None:
+    """Return whether maps would take away address space, or count as memory that is limited."""
+    if "pyspark.worker" in sys.modules or find_spec("resource") is None:
         return True
     import resource
 

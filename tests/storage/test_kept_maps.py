@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -157,6 +158,13 @@ def test_a_limited_address_space_is_left_to_memory(path: Path) -> None:
     command = [sys.executable, "-c", read, str(path)]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "True"
+
+
+def test_a_worker_of_spark_keeps_no_maps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.worker", ModuleType("pyspark.worker"))
+    source = LocalSource(str(path))
+    found = [source.read(ranges) for ranges in [places(), Ranges.of((7, 2**18))] * 2]
+    assert not any(map(is_mapped, found))
 
 
 def test_a_system_without_maps_copies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
