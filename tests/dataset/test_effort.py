@@ -137,3 +137,13 @@ def test_a_take_of_few_rows_of_many_fragments_decodes_them_together(tmp_path: Pa
     rows = list(range(0, len(table), 1000))
     assert dataset.take(rows) == table.take(rows)
     assert num_calls(partial(dataset.take, rows)) <= 940
+
+
+def test_large_values_of_several_pages_are_not_copied_to_join_them(tmp_path: Path) -> None:
+    values = [bytes([row % 251]) * 20_000 for row in range(1000)]
+    table = pa.table({"value": pa.array(values, pa.binary())})
+    dataset = pilum.write_dataset(table, tmp_path / "a")
+    before = pa.total_allocated_bytes()  # decoded values are not Arrow's memory, joined ones are
+    taken = dataset.take(range(1000))
+    assert pa.total_allocated_bytes() - before < 1_000_000
+    assert taken == table

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays import join_arrays
+from pilum.arrays import has_dictionaries, join_arrays
 from pilum.container.segments import FieldReader, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
@@ -57,6 +57,8 @@ _FEW_VALUES = 16_384
 """Maximum number of rows x columns that are decoded together, each column into one array."""
 _FEW_EACH = 32
 """The same per fragment, if there are many: a call for each costs more than it saves."""
+_LARGE_BYTES = 256 * 1024
+"""Pieces of a column of this mean size stay chunks: joining them would copy them once more."""
 _MANY_VALUES = 32_768
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
@@ -365,9 +367,18 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
             made.append(pa.concat_arrays(values))
         else:
             pieces, field = next(read)
-            what = f"column {column.name!r}"
-            made.append(column.pick(join_arrays(pieces, what) if pieces else field.empty()))
+            picked = [column.pick(piece) for piece in pieces or [field.empty()]]
+            made.append(_column(picked, f"column {column.name!r}"))
     return pa.Table.from_arrays(made, schema=wanted.schema)
+
+
+def _column(pieces: list[pa.Array], what: str) -> pa.Array | pa.ChunkedArray:
+    """Return one column, given the rows of its pages; `what` names it in errors."""
+    if len(pieces) > 1 and not has_dictionaries(pieces[0].type):
+        size_bytes = sum([piece.nbytes for piece in pieces])
+        if size_bytes >= _LARGE_BYTES * len(pieces):
+            return pa.chunked_array(pieces)
+    return join_arrays(pieces, what)
 
 
 def _read_columns(

@@ -87,6 +87,16 @@ pub fn decode(page: &Page, body: &[u8], ranges: &[(usize, usize)]) -> Result<Dec
     })
 }
 
+/// How many values of fixed width some bytes hold, at most; 0 if the width varies.
+fn most_values(plan: &Plan, stored: usize) -> usize {
+    match plan {
+        Plan::Flat { bits } | Plan::FixedSizeList { bits, .. } => {
+            (8 * stored).checked_div(*bits).unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
 /// Levels are passed on in pieces of this size.
 const PIECE: usize = 4096;
 
@@ -108,7 +118,7 @@ impl<'a> Output<'a> {
         };
         Ok(Self {
             page,
-            values: Values::new(plan, 0, stored)?,
+            values: Values::new(plan, most_values(plan, stored), stored)?,
             levels: Unraveler::new(&page.layers, usize::MAX),
             rep: Vec::with_capacity(PIECE),
             def: Vec::with_capacity(PIECE),
