@@ -18,7 +18,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,10 @@ _NO_LIMIT = 2**63 - 1
 _LARGE_ROWS, _LARGE_REMOTE_ROWS = 1024, 8 * 1024
 """Rows from which on pages are tested without decoding them. Of windows of fewer rows, several can
 be read together, which saves more requests to a remote store."""
+_TABLE_WINDOW_BYTES = 256 * 1024 * 1024
+"""Windows of a whole table. A page is read once for each window that it is in."""
+_FOUND_WINDOW_BYTES = 64 * 1024 * 1024
+"""The same with a filter, also to count rows: more is read than kept."""
 _FEW_TESTED = 16
 """Of up to so many rows that indices found, all columns are read before the filter is tested."""
 
@@ -87,8 +91,8 @@ class ScanOptions:
         row_range: Physical rows (first, end) of the single fragment to read, without the end;
             deleted rows are omitted.
         with_payloads: Whether blob columns return payloads; otherwise they return descriptors.
-        window_bytes: Approximate size of the rows that are read together; None for 32 MiB. A few
-            times this size is in memory.
+        window_bytes: Approximate size of the rows that are read together; None for 32 MiB, or more
+            for a table, which is in memory as a whole. A few times this size is in memory.
         form: The form of strings and bytes, only of a scan without filter and payloads; None for
             that of the table.
     """
@@ -115,14 +119,22 @@ class ScanOptions:
 
     def with_filter(self, filter: BoundFilter) -> ScanOptions:
         """Return the options with another filter, and no selection."""
-        changed = object.__new__(ScanOptions)  # as `dataclasses.replace`, which takes longer
-        changed.__dict__.update(self.__dict__, filter=filter, selection=None)
-        return changed
+        return self._with(filter=filter, selection=None)
 
     def with_selection(self, selection: Selection | None) -> ScanOptions:
         """Return the options with another selection."""
-        changed = object.__new__(ScanOptions)
-        changed.__dict__.update(self.__dict__, selection=selection)
+        return self._with(selection=selection)
+
+    def for_table(self) -> ScanOptions:
+        """Return the options with large windows, for a result that is in memory as a whole."""
+        if self.window_bytes is not None:
+            return self
+        size = _TABLE_WINDOW_BYTES if self.filter is None else _FOUND_WINDOW_BYTES
+        return self._with(window_bytes=size)
+
+    def _with(self, **changes: Any) -> ScanOptions:
+        changed = object.__new__(ScanOptions)  # as `dataclasses.replace`, which takes longer
+        changed.__dict__.update(self.__dict__, **changes)
         return changed
 
 
@@ -166,7 +178,7 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     found = _looked_up(snapshot, options, names)
     if found is not None:
         return found
-    tables = list(scan_tables(snapshot, options))
+    tables = list(scan_tables(snapshot, options.for_table()))
     return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
 
 
@@ -182,7 +194,7 @@ def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
         return _num_selected(snapshot, selection, selection.touched)
     if options.limit is not None or options.offset:
         options = replace(options, limit=None, offset=0)
-    return sum(_counts(snapshot, options))
+    return sum(_counts(snapshot, options.for_table()))
 
 
 def _is_of_all(snapshot: Snapshot, options: ScanOptions) -> bool:

@@ -1,7 +1,7 @@
 """Windows: groups of rows that are read together, into one table, and decoded by threads.
 
-A window has as many rows as fit in about `_WINDOW_BYTES` of memory. The next windows are prefetched
-while the caller processes the last one. Unneeded rows in between, such as deleted ones, are read
+A window has as many rows as fit in about `_WINDOW_BYTES` of memory, or more on request. The next
+windows are prefetched while the caller processes the last one. Unneeded rows in between, such as deleted ones, are read
 too and removed during decoding, unless few rows remain.
 """
 
@@ -68,7 +68,7 @@ _FEW_TEXTS = 0.3
 """The same share for texts, which take longer to decode."""
 _MOST = 0.85
 """Share of selected rows above which Arrow copies their runs faster than each of them is copied."""
-_SOME = 0.3
+_SOME = 0.16
 """Share of selected rows up to which only these are decoded; of texts, always."""
 
 
