@@ -29,6 +29,10 @@ and back, beside copying the Arrow bytes from memory to memory (`python -m bench
 _GOALS = """Geometric means of pylance's median divided by ours, over all cases, and the same for
 Vortex in our place. `bench/goals.py` says which cases count.
 """
+_SLOWER = """## Slower than a peer
+
+[Where the time goes](where-time-goes.md) has the profiles of these cases, and what was tried.
+"""
 _TABLES = """Opening tables and changing them (`python -m bench.tables`). Libraries take turns,
 on copies of the same table. pilum waits for the device before a commit is visible, pylance does
 not, so pilum is measured without, too. Memory is the peak of a process of its own.
@@ -42,7 +46,7 @@ def page(document: Mapping[str, Any], pictures: str = "") -> str:
     numbers = _Numbers(document, versions[0])
     head = _HEAD.format(date=document["date"][:10], **document["settings"], **document["machine"])
     parts = [head, _libraries(document), "## In short\n", numbers.summary(), numbers.beside()]
-    parts += ["## Goals\n", _GOALS, numbers.goals(), "## Slower than a peer\n", numbers.slower()]
+    parts += ["## Goals\n", _GOALS, numbers.goals(), _SLOWER, numbers.slower()]
     parts += [f"## Pictures\n\n{pictures}"] if pictures else []
     parts += [f"## {q.capitalize()}\n\n{numbers.question(q)}" for q in numbers.questions]
     for version in versions[1:]:
