@@ -357,12 +357,6 @@ class LeafFieldReader(PagedFieldReader):
         bounds = [column.row_bounds for column, _ in self.columns]
         return np.unique(np.concatenate(bounds)) if bounds else np.array([0, self.num_rows])
 
-    @cached_property
-    def page_cuts(self) -> list[int]:
-        """The rows at which a page begins, and the end, as numbers."""
-        found: list[int] = self.cuts.tolist()
-        return found
-
     def known_page(self, number: int) -> KnownPage | None:
         """Return the page that begins at a cut; None if few rows of it are not read by themselves.
 

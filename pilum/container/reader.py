@@ -8,6 +8,7 @@ docs/format/container.md, "Reading".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
@@ -128,7 +129,10 @@ class Column:
         elements: Number of page elements per row.
     """
 
-    __slots__ = ("_caches", "_known", "_slots", "_zones", "elements", "index", "path", "row_bounds")
+    __slots__ = (
+        *("_caches", "_known", "_page_rows", "_slots", "_zones"),
+        *("elements", "index", "path", "row_bounds"),
+    )
 
     def __init__(
         self, path: str, index: int, known: ColumnPages, caches: FileCaches, elements: int = 1
@@ -140,6 +144,7 @@ class Column:
         self._caches = caches
         self._slots: dict[int, CacheSlot] | None = None
         self._zones: dict[pa.DataType, Zones | None] | None = None
+        self._page_rows: list[int] | None = None
         self.row_bounds: NDArray[np.int64] = known.row_bounds
         if elements > 1:
             whole = bool((known.row_bounds % elements == 0).all())
@@ -201,7 +206,9 @@ class Column:
 
     def page_at(self, row: int) -> int:
         """Return the number of the page that contains a row."""
-        return int(self.row_bounds.searchsorted(row, "right")) - 1
+        if self._page_rows is None:
+            self._page_rows = self.row_bounds.tolist()
+        return bisect_right(self._page_rows, row) - 1
 
     def read(self, start: int, rows: RowRanges, source: Source) -> PageRead:
         """Return a read of rows of the page that contains row `start`, counted from there."""

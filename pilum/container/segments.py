@@ -8,8 +8,11 @@ file is coalesced into few requests.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -213,21 +216,33 @@ class PagedFieldReader(FieldReader):
     cuts: NDArray[np.int64]
     segment: ClassVar[type[Segment]]
 
+    @cached_property
+    def page_cuts(self) -> list[int]:
+        """The rows at which a page begins, and the end, as numbers."""
+        found: list[int] = self.cuts.tolist()
+        return found
+
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
         """Split rows of the fragment at page boundaries."""
         if len(rows.bounds) == 0:
             return
-        if len(self.cuts) == 2:
+        cuts = self.page_cuts
+        if len(cuts) == 2:
             yield self.segment(self, 0, rows)
             return
-        first = int(self.cuts.searchsorted(rows.bounds[0, 0], "right")) - 1
-        last = int(self.cuts.searchsorted(rows.bounds[-1, 1], "left"))
-        if last - first == 1 and last < len(self.cuts):  # most lookups
-            start = int(self.cuts[first])
+        # NumPy would search without the lock of the interpreter, which other threads then take.
+        begin, end = int(rows.bounds[0, 0]), int(rows.bounds[-1, 1])
+        first, last = bisect_right(cuts, begin) - 1, bisect_left(cuts, end)
+        if last - first == 1 and last < len(cuts):  # most lookups
+            start = cuts[first]
             yield self.segment(self, start, RowRanges(rows.bounds - start) if start else rows)
-            return
-        for start, wanted in rows.split(self.cuts[first : last + 1]):
-            yield self.segment(self, start, wanted)
+        elif len(rows.bounds) == 1:
+            for start, stop in pairwise(cuts[first : last + 1]):
+                wanted = RowRanges.one(max(begin, start) - start, min(end, stop) - start)
+                yield self.segment(self, start, wanted)
+        else:
+            for start, wanted in rows.split(self.cuts[first : last + 1]):
+                yield self.segment(self, start, wanted)
 
 
 def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:

@@ -1,8 +1,8 @@
 """Windows: groups of rows that are read together, into one table, and decoded by threads.
 
 A window has as many rows as fit in about `_WINDOW_BYTES` of memory, or more on request. The next
-windows are prefetched while the caller processes the last one. Unneeded rows in between, such as deleted ones, are read
-too and removed during decoding, unless few rows remain.
+windows are prefetched while the caller processes the last one. Unneeded rows in between, such as
+deleted ones, are read too and removed during decoding, unless few rows remain.
 """
 
 from __future__ import annotations
