@@ -266,13 +266,14 @@ def test_product_codes_are_searched(
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("metric", ["l2", "dot"])
-def test_no_near_row_is_given_up_too_early(metric: str, bits: int) -> None:
+@pytest.mark.parametrize("m", [16, 90])
+def test_no_near_row_is_given_up_too_early(metric: str, bits: int, m: int) -> None:
     random = np.random.default_rng(5)
-    words = random.normal(size=(16, 1 << bits, 4)).astype(np.float32)
+    words = random.normal(size=(m, 1 << bits, 4)).astype(np.float32)
     words[:, :, 0] += 3 * (np.arange(1 << bits) % 16)  # groups as training makes them
     book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
-    queries = random.normal(20, 1, size=(2, 64)).astype(np.float32)
-    codes = [random.integers(0, 1 << bits, (3000, 16), np.uint8) for _ in range(2)]
+    queries = random.normal(20, 1, size=(2, 4 * m)).astype(np.float32)
+    codes = [random.integers(0, 1 << bits, (3000, m), np.uint8) for _ in range(2)]
     codes = [stored(part, bits, True) for part in codes]
     parts = [((part, None), 3000 * i, None, None) for i, part in enumerate(codes)]
     expected = naive.nearest(parts, queries, metric, 20)
@@ -280,6 +281,32 @@ def test_no_near_row_is_given_up_too_early(metric: str, bits: int) -> None:
         found = book.nearest(parts, queries, metric, 20, num_threads=threads)
         assert_array_equal(found[1], expected[1])
     assert_allclose(found[2], expected[2], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("offset", [0, 1000])
+def test_distances_of_product_codes_are_accurate(offset: float, bits: int) -> None:
+    random = np.random.default_rng(6)
+    words = random.integers(-99, 99, (12, 1 << bits, 8)).astype(np.float32)
+    book, naive = kernels.ProductCodebook(words), reference.ProductCodebook(words)
+    codes = random.integers(0, 1 << bits, (500, 12), np.uint8)
+    centroids = random.integers(-99, 99, (9, 96)).astype(np.float32) + np.float32(offset)
+    decoded = words[np.arange(12), codes[:2]].reshape(2, 96)
+    noise = random.normal(size=(3, 96)).astype(np.float32)
+    queries = centroids[0] + np.stack([decoded[0], decoded[1] + noise[0], *noise[1:]])
+    parts = [
+        ((stored(codes, bits, True), one), 500 * i, None, None) for i, one in enumerate(centroids)
+    ]
+    batch = book.nearest(parts, queries, "l2", 20)
+    expected = naive.nearest(parts, queries, "l2", 20)
+    assert_array_equal(batch[1], expected[1])
+    assert_allclose(batch[2], expected[2], rtol=2e-5)
+    assert batch[2][0] == 0  # the query is what the code of the first row stores
+    for number, query in enumerate(queries):
+        own = slice(20 * number, 20 * number + 20)
+        _, rows, distances = book.nearest(parts, query[None], "l2", 20)
+        assert_array_equal(rows, batch[1][own])
+        assert_array_equal(distances, batch[2][own])
 
 
 @given(seeds, st.sampled_from([4, 8]), st.integers(0, 300), st.integers(1, 5))

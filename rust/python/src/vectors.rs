@@ -9,10 +9,11 @@ use numpy::{
 use pilum_kernels::error::Result as KernelResult;
 use pilum_kernels::vector::distance::{self, Metric};
 use pilum_kernels::vector::element::{Element, Wide};
+use pilum_kernels::vector::product_scan::Codes;
 use pilum_kernels::vector::search::{Answer, Earlier, Part, Store, nearest};
 use pilum_kernels::vector::sieve::Sieve;
 use pilum_kernels::vector::top::{References, Wanted};
-use pilum_kernels::vector::{centroids, clusters, flat, product, product_scan, scalar};
+use pilum_kernels::vector::{centroids, clusters, flat, product, scalar};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -172,15 +173,25 @@ fn parts_of<'a, D, S: Store + 'a>(
 ) -> PyResult<Vec<Part<'a>>> {
     let each = parts.iter().map(|(data, rows, allowed, queries)| {
         let (store, num_rows) = store_of(data)?;
-        Ok(Part {
-            store: Box::new(store),
-            num_rows,
-            references: rows.view()?,
-            allowed: allowed.as_ref().map(slice).transpose()?,
-            queries: queries.as_ref().map(slice).transpose()?,
-        })
+        part_of(store, num_rows, rows, allowed.as_ref(), queries.as_ref())
     });
     each.collect()
+}
+
+fn part_of<'a>(
+    store: impl Store + 'a,
+    num_rows: usize,
+    rows: &'a RowsArg<'_>,
+    allowed: Option<&'a Array<'_, bool>>,
+    queries: Option<&'a Array<'_, u32>>,
+) -> PyResult<Part<'a>> {
+    Ok(Part {
+        store: Box::new(store),
+        num_rows,
+        references: rows.view()?,
+        allowed: allowed.map(slice).transpose()?,
+        queries: queries.map(slice).transpose()?,
+    })
 }
 
 fn answer<'py>(
@@ -461,15 +472,18 @@ impl ProductCodebook {
         let (metric, [num_queries, width]) = (metric_named(metric)?, shape_of(&queries));
         same_dimension(width, self.0.dimension())?;
         let queries = flat_slice(&queries)?;
-        let made = parts_of(&parts, |(codes, centroid)| {
+        let data = parts.iter().map(|((codes, centroid), ..)| {
             let centroid = centroid.as_ref().map(slice).transpose()?;
-            let (book, codes) = (&self.0, flat_slice(codes)?);
-            let store =
-                product_scan::Codes::new(book, metric, codes, transposed, queries, centroid);
-            let store = store.map_err(impossible)?;
-            let num_rows = store.num_rows();
-            Ok((store, num_rows))
-        })?;
+            Ok((flat_slice(codes)?, centroid))
+        });
+        let data = data.collect::<PyResult<Vec<_>>>()?;
+        let codes = Codes::of_parts(&self.0, metric, transposed, queries, &data);
+        let made = codes.map_err(impossible)?.into_iter().zip(&parts);
+        let made = made.map(|(codes, (_, rows, allowed, queries))| {
+            let num_rows = codes.num_rows();
+            part_of(codes, num_rows, rows, allowed.as_ref(), queries.as_ref())
+        });
+        let made = made.collect::<PyResult<_>>()?;
         let wanted = wanted(k, lower, upper);
         answer(py, made, num_queries, wanted, earlier.as_ref(), num_threads)
     }

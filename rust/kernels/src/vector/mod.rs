@@ -23,6 +23,7 @@ pub mod nibble_sums;
 pub mod product;
 pub mod product_filter;
 pub mod product_scan;
+pub mod product_tables;
 pub mod rabitq;
 pub mod rounded;
 pub mod scalar;

@@ -11,7 +11,7 @@
 //! in any other order the result is the same, but more rows are kept.
 
 use super::LANES;
-use crate::error::Result;
+use super::product::lowest;
 
 /// The rows of a block: one for each bit of a mask.
 pub const ROWS: usize = 32;
@@ -38,14 +38,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Takes over the least entries of each sub-vector, from `fill`.
-    pub fn set(&mut self, fill: impl FnOnce(&mut Vec<[f32; LANES]>) -> Result<()>) -> Result<()> {
-        fill(&mut self.least)?;
+    /// Takes over the least entries of each sub-vector.
+    pub fn set(&mut self, least: &[[f32; LANES]]) {
+        self.least.clear();
+        self.least.extend_from_slice(least);
         self.lows.clear();
         self.lows.extend(self.least.iter().map(lowest));
         self.base = self.lows.iter().copied().map(f64::from).sum();
         self.gap = 0.0;
-        Ok(())
     }
 
     /// The least entry of each sub-vector.
@@ -134,19 +134,6 @@ impl Filter {
             high_half.copy_from_slice(low_half);
         }
     }
-}
-
-/// The least of some entries; none of them is NaN.
-fn lowest(entries: &[f32; LANES]) -> f32 {
-    let mut all = *entries;
-    for half in [8, 4, 2, 1] {
-        let (low, high) = all.split_at_mut(half);
-        for (low, &high) in low.iter_mut().zip(&*high) {
-            *low = if high < *low { high } else { *low };
-        }
-    }
-    let [least, ..] = all;
-    least
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -288,16 +275,13 @@ mod tests {
 
     fn filter_of(entries: &[f32], num_codes: usize) -> Filter {
         let mut filter = Filter::default();
-        let fill = |least: &mut Vec<[f32; LANES]>| {
-            least.extend(entries.chunks(num_codes).map(|own| {
-                std::array::from_fn(|lane| {
-                    let own = own.iter().skip(lane).step_by(LANES);
-                    own.copied().fold(f32::INFINITY, f32::min)
-                })
-            }));
-            Ok(())
-        };
-        assert!(filter.set(fill).is_ok());
+        let least = entries.chunks(num_codes).map(|own| {
+            std::array::from_fn(|lane| {
+                let own = own.iter().skip(lane).step_by(LANES);
+                own.copied().fold(f32::INFINITY, f32::min)
+            })
+        });
+        filter.set(&least.collect::<Vec<_>>());
         filter
     }
 

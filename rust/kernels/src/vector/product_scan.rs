@@ -13,13 +13,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::LANES;
 use super::distance::Metric;
-use super::product::{Codebook, transposed};
+use super::product::{Codebook, Table, transposed};
 use super::product_filter::{BLOCKS, Filter, ROWS};
+use super::product_tables::Tables;
 use super::search::Store;
-use crate::error::{Result, ensure, out_of_range, part, rest};
+use crate::error::{Result, ensure, out_of_range, rest};
 
 /// How many columns are added between looks at the limit.
 const COLUMNS: usize = 4;
@@ -40,6 +42,9 @@ pub struct Codes<'a> {
     queries: &'a [f32],
     /// It is subtracted from the queries.
     centroid: Option<&'a [f32]>,
+    /// The tables, and the number of that of the next query.
+    tables: Arc<Tables<'a>>,
+    number: usize,
     /// The lines of codes of 4 bits; those of 8 bits are the table.
     pairs: Vec<[f32; 256]>,
     filter: Filter,
@@ -51,30 +56,61 @@ pub struct Codes<'a> {
     slack: f64,
     /// What is subtracted from each sum.
     excess: f32,
-    table: Vec<f32>,
+    table: Arc<Table>,
 }
 
 impl<'a> Codes<'a> {
-    pub fn new(
+    /// Parts that are searched by the same queries: the codes of each, and its centroid.
+    pub fn of_parts(
+        book: &'a Codebook,
+        metric: Metric,
+        is_transposed: bool,
+        queries: &'a [f32],
+        parts: &[(&'a [u8], Option<&'a [f32]>)],
+    ) -> Result<Vec<Self>> {
+        let mut targets = Vec::new();
+        let mut numbers = Vec::with_capacity(parts.len());
+        for &(_, centroid) in parts {
+            if centroid.is_some() || targets.is_empty() {
+                targets.push((queries, centroid));
+            }
+            numbers.push(targets.len() - 1);
+        }
+        if queries.len() > book.dimension() {
+            targets.clear(); // those of each part are made by `prepare`
+        }
+        let tables = Arc::new(Tables::new(book, metric, targets)?);
+        let each = parts.iter().zip(numbers);
+        each.map(|(&(codes, centroid), number)| {
+            let tables = tables.clone();
+            Self::new(
+                book,
+                metric,
+                codes,
+                is_transposed,
+                queries,
+                centroid,
+                tables,
+                number,
+            )
+        })
+        .collect()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn new(
         book: &'a Codebook,
         metric: Metric,
         codes: &'a [u8],
         is_transposed: bool,
         queries: &'a [f32],
         centroid: Option<&'a [f32]>,
+        tables: Arc<Tables<'a>>,
+        number: usize,
     ) -> Result<Self> {
-        let (bytes, dimension) = (book.num_bytes(), book.dimension());
+        let bytes = book.num_bytes();
         let is_whole = codes.len().is_multiple_of(bytes);
         ensure(is_whole, "bytes of codes", codes.len(), bytes)?;
-        if let Some(centroid) = centroid {
-            let found = centroid.len();
-            ensure(
-                found == dimension,
-                "dimension of the centroid",
-                found,
-                dimension,
-            )?;
-        }
         let mut excess = 0.0;
         if metric == Metric::Dot {
             // The terms 1 of all sub-vectors but one.
@@ -91,13 +127,15 @@ impl<'a> Codes<'a> {
             num_rows: codes.len() / bytes,
             queries,
             centroid,
+            tables,
+            number,
             pairs: Vec::new(),
             filter: Filter::default(),
             rests: Vec::new(),
             rounding: 0.0,
             slack: 0.0,
             excess,
-            table: Vec::new(),
+            table: Arc::default(),
         })
     }
 
@@ -110,7 +148,7 @@ impl<'a> Codes<'a> {
         if self.book.num_codes() == 256 {
             return;
         }
-        for pair in self.table.as_chunks::<16>().0.chunks_exact(2) {
+        for pair in self.table.entries().as_chunks::<16>().0.chunks_exact(2) {
             if let [low, high] = pair {
                 let mut line = [0.0; 256];
                 for (sums, high) in line.chunks_exact_mut(16).zip(high) {
@@ -125,7 +163,7 @@ impl<'a> Codes<'a> {
 
     fn lines(&self) -> &[[f32; 256]] {
         if self.book.num_codes() == 256 {
-            self.table.as_chunks().0
+            self.table.entries().as_chunks().0
         } else {
             &self.pairs
         }
@@ -141,7 +179,7 @@ impl<'a> Codes<'a> {
         }
         self.rests.reverse();
         let entries = if self.metric == Metric::Dot {
-            greatest(&self.table, self.book.num_codes())
+            greatest(self.table.entries(), self.book.num_codes())
         } else {
             0.0
         };
@@ -227,8 +265,13 @@ impl<'a> Codes<'a> {
         self.measure(rows.start..rows.start + size, f32::INFINITY, &mut distances)?;
         let place = count.min(size).saturating_sub(1);
         let (_, limit, _) = distances.select_nth_unstable_by(place, f32::total_cmp);
-        let limit = f64::from(*limit);
-        Ok(limit + f64::from(self.excess) + limit.abs() * self.rounding + self.slack)
+        Ok(self.cut(*limit))
+    }
+
+    /// What sums of entries are compared with: more than a limit of distances, for their rounding.
+    fn cut(&self, limit: f32) -> f64 {
+        let slack = f64::from(limit).abs() * self.rounding + self.slack;
+        f64::from(limit) + f64::from(self.excess) + slack
     }
 
     /// The sum of one row.
@@ -253,20 +296,28 @@ impl Store for Codes<'_> {
         ROWS
     }
 
-    fn begin(&mut self, query: usize) -> Result<()> {
-        let dimension = self.book.dimension();
-        let query = part(self.queries, query * dimension, dimension, "query")?;
-        let (book, metric, table) = (self.book, self.metric, &mut self.table);
-        self.filter.set(|least| match self.centroid {
-            None => book.table(query, metric, table, least),
-            Some(centroid) => {
-                let residual: Vec<f32> = query.iter().zip(centroid).map(|(q, c)| q - c).collect();
-                book.table(&residual, metric, table, least)
-            }
-        })?;
+    fn prepare(&mut self, queries: &[u32]) -> Result<()> {
+        if self.queries.len() > self.book.dimension() {
+            let (book, metric, centroid) = (self.book, self.metric, self.centroid);
+            let tables = Tables::of_queries(book, metric, self.queries, queries, centroid)?;
+            (self.tables, self.number) = (Arc::new(tables), 0);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, _query: usize) -> Result<()> {
+        self.table = self.tables.take(self.number)?;
+        self.number += 1;
+        self.filter.set(&self.table.least);
         self.set_pairs();
         self.set_rests();
         Ok(())
+    }
+
+    fn is_beyond(&self, limit: f32) -> bool {
+        self.rests
+            .first()
+            .is_some_and(|&least| least > self.cut(limit))
     }
 
     fn most_ahead(&self) -> usize {
@@ -292,8 +343,7 @@ impl Store for Codes<'_> {
             *out = self.sum(rows.start);
             return Ok(());
         }
-        let slack = f64::from(limit).abs() * self.rounding + self.slack;
-        let limit = f64::from(limit) + f64::from(self.excess) + slack;
+        let limit = self.cut(limit);
         let cuts: Vec<f32> = self
             .rests
             .iter()

@@ -32,6 +32,11 @@ pub trait Store: Send + Sync {
         1
     }
 
+    /// Lists all queries that `begin` selects, in order.
+    fn prepare(&mut self, _queries: &[u32]) -> Result<()> {
+        Ok(())
+    }
+
     /// Compares several queries, each with its limit, with the rows of a tile, if that is faster
     /// than to measure all of them.
     fn begin_tile(&mut self, _rows: Range<usize>, _queries: &[u32], _limits: &[f32]) -> Result<()> {
@@ -49,8 +54,13 @@ pub trait Store: Send + Sync {
         1024
     }
 
-    /// Selects the query for `promising` and `measure`.
+    /// Selects the query for `is_beyond`, `promising` and `measure`.
     fn begin(&mut self, query: usize) -> Result<()>;
+
+    /// Whether it is known that all rows are farther from the query than a limit.
+    fn is_beyond(&self, _limit: f32) -> bool {
+        false
+    }
 
     /// The `count` rows of a tile that seem nearest to the query; none if that is not known early.
     fn promising(&mut self, _rows: Range<usize>, _count: usize) -> Result<Vec<usize>> {
@@ -191,6 +201,7 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
     for &query in queries {
         ensure((query as usize) < tops.len(), "query", query, tops.len())?;
     }
+    part.store.prepare(queries)?;
     let step = part.store.rows_per_tile().max(1);
     let mut start = 0;
     while start < rows {
@@ -212,6 +223,9 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
         for (place, &query) in queries.iter().enumerate() {
             if let Some(top) = tops.get_mut(query as usize) {
                 part.store.begin(query as usize)?;
+                if part.store.is_beyond(top.limit()) {
+                    continue;
+                }
                 match part.store.near(place).map(<[usize]>::to_vec) {
                     None => {
                         look_ahead(&mut part, tile.clone(), top)?;
