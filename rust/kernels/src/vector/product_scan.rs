@@ -358,6 +358,10 @@ impl Store for Codes<'_> {
             let (codes, count) = (&self.codes, self.num_rows);
             if !self.filter.keep(codes, count, start, limit, masks) {
                 masks.fill(u32::MAX);
+            } else if self.book.num_codes() == 256 {
+                let entries = self.table.entries();
+                self.filter
+                    .thin(entries, codes, count, start, limit, FEW, masks);
             }
             let mut row = start;
             for (block, &mask) in blocks.iter_mut().zip(&*masks) {
