@@ -10,9 +10,10 @@
 //! codewords whose numbers have equal lower halves are near to each other, as training orders them;
 //! in any other order the result is the same, but more rows are kept.
 //!
-//! Where many rows are kept, they are tested by all entries of 8 bits, in 16 tables for each
-//! sub-vector. Their steps are finer, for which the sums of some columns are of 8 bits and their sum
-//! is of 16.
+//! Where many rows are kept, as of vectors without clusters, they are tested by the entries of all
+//! 256 codes, which are 16 tables for each sub-vector. As each entry loses half a step, their steps
+//! are finer: 85 for each 8 columns. The sum of 8 columns has 8 bits, which may cut it off, and the
+//! sum of these has 16. A row is left out if it is the number of all steps or more.
 
 use super::LANES;
 use super::product::lowest;
@@ -170,7 +171,7 @@ impl Filter {
     }
 
     /// How many fine steps are a gap.
-    #[allow(clippy::cast_possible_truncation)] // saturates
+    #[allow(clippy::cast_possible_truncation)] // at most 255
     fn num_fine_steps(&self) -> u16 {
         let num_sums = self.lows.len().div_ceil(COLUMNS).min(255) as u16;
         (num_sums * FINE_STEPS).max(255)
