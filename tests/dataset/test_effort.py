@@ -147,3 +147,15 @@ def test_large_values_of_several_pages_are_not_copied_to_join_them(tmp_path: Pat
     taken = dataset.take(range(1000))
     assert pa.total_allocated_bytes() - before < 1_000_000
     assert taken == table
+
+
+def test_a_whole_table_is_read_page_by_page(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    numbers = random.integers(0, 1000, 100_000, dtype=np.int32)
+    table = pa.table({f"column {i}": numbers for i in range(100)})  # more than 32 MiB
+    dataset = pilum.write_dataset(table, tmp_path / "a")
+    dataset.io_stats_incremental()
+    found = dataset.to_table()
+    stats = dataset.io_stats_incremental()
+    assert stats.read_iops <= 102  # at most one for each column, and two for metadata
+    assert found == table
