@@ -34,6 +34,8 @@ const TAIL: [u8; 2] = [0xF0, 1];
 const FRAME: usize = 3;
 /// The shortest match of LZ4.
 const SHORTEST: usize = 4;
+/// Records whose bytes are compared in one pass, which has enough of them for wide instructions.
+const TOGETHER: usize = 32;
 /// The length of literals in a token from which a byte with the rest follows.
 const LONG: usize = 15;
 
@@ -232,16 +234,43 @@ impl<'a> Sequences<'a> {
 /// Whether tokens and distances are those of sequences of the same size. The first byte belongs to
 /// the last value that is stored whole.
 fn are_equal<const SIZE: usize>(records: &[u8]) -> bool {
-    let (records, _) = records.as_chunks::<SIZE>();
-    let expected = token(SIZE - FRAME);
-    let differing = records.iter().enumerate().fold(0, |bits, (place, record)| {
-        let (Some(token), Some(&back)) = (record.first(), record.last_chunk::<2>()) else {
-            return u16::MAX;
-        };
-        let token = if place == 0 { 0 } else { token ^ expected };
-        bits | u16::from(token) | (u16::from_le_bytes(back) ^ u16::from_le_bytes(BACK))
-    });
-    differing == 0
+    let Some((first, others)) = records.as_chunks().0.split_first() else {
+        return true;
+    };
+    let (groups, others) = others.as_chunks::<TOGETHER>();
+    let expected = [record::<SIZE>([token(SIZE - FRAME)], BACK); TOGETHER];
+    let mut differing = [[0; SIZE]; TOGETHER];
+    for group in groups {
+        let pairs = group.as_flattened().iter().zip(expected.as_flattened());
+        for (bits, (byte, expected)) in differing.as_flattened_mut().iter_mut().zip(pairs) {
+            *bits |= byte ^ expected; // those of literals mean nothing
+        }
+    }
+    let frame = record::<SIZE>([u8::MAX], [u8::MAX; 2]);
+    let is_equal = |record: &[u8; SIZE], expected: &[u8; SIZE]| {
+        let pairs = record.iter().zip(expected).zip(frame);
+        pairs.fold(0, |bits, ((byte, expected), frame)| {
+            bits | (byte ^ expected) & frame
+        }) == 0
+    };
+    first.ends_with(&BACK)
+        && differing.iter().all(|bits| is_equal(bits, &[0; SIZE]))
+        && others
+            .iter()
+            .zip(expected)
+            .all(|(other, expected)| is_equal(other, &expected))
+}
+
+/// A record without literals.
+fn record<const SIZE: usize>(start: [u8; 1], end: [u8; 2]) -> [u8; SIZE] {
+    let mut record = [0; SIZE];
+    for (slot, byte) in record.iter_mut().zip(start) {
+        *slot = byte;
+    }
+    for (slot, byte) in record.iter_mut().skip(SIZE - end.len()).zip(end) {
+        *slot = byte;
+    }
+    record
 }
 
 /// Appends what becomes of the low bytes of each record.
@@ -250,15 +279,32 @@ fn append_words<const SIZE: usize, const N: usize>(
     word: impl Fn(u64) -> [u8; N],
     out: &mut Vec<u8>,
 ) {
+    let low = u64::MAX >> (64 - 8 * (SIZE - FRAME));
     let (records, _) = records.as_chunks::<SIZE>();
-    let fresh = grow(out, records.len() * N);
-    for (slot, record) in fresh.as_chunks_mut::<N>().0.iter_mut().zip(records) {
-        let mut low = [0; 8];
-        for (slot, byte) in low.iter_mut().zip(record.iter().skip(1)).take(SIZE - FRAME) {
-            *slot = *byte;
-        }
-        *slot = word(u64::from_le_bytes(low));
+    let mut slots = grow(out, records.len() * N)
+        .as_chunks_mut::<N>()
+        .0
+        .iter_mut();
+    // One load of eight bytes a record, which reaches into those behind it.
+    let together = records.windows(3);
+    let last = records.len() - together.len();
+    for (records, slot) in together.zip(slots.by_ref()) {
+        let bytes = records.as_flattened().iter().skip(1);
+        *slot = word(first_eight(bytes) & low);
     }
+    for (record, slot) in records.iter().rev().take(last).rev().zip(slots) {
+        *slot = word(first_eight(record.iter().skip(1)) & low);
+    }
+}
+
+/// The number in up to eight bytes.
+#[inline(always)]
+fn first_eight<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    let mut word = [0; 8];
+    for (slot, byte) in word.iter_mut().zip(bytes) {
+        *slot = *byte;
+    }
+    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]
@@ -357,19 +403,21 @@ mod tests {
 
     #[test]
     fn damaged_blocks_are_what_a_decoder_says() {
-        let values = values(3, 20, 1 << 90);
-        let packed = compressed(&values).unwrap();
-        for cut in 0..packed.len() {
-            assert!(Sequences::of(&packed[..cut], 20).is_none());
-        }
-        assert!(Sequences::of(&packed, 19).is_none());
-        for place in 0..packed.len() {
-            for bit in 0..8 {
-                let mut other = packed.clone();
-                other[place] ^= 1 << bit;
-                if let Some(found) = Sequences::of(&other, 20) {
-                    let decoded = decompress(Scheme::Lz4, &other).unwrap();
-                    assert_eq!(all_of(&found, &[0..20]), decoded);
+        for count in [20, 2 * TOGETHER + 20] {
+            let values = values(3, count, 1 << 90);
+            let packed = compressed(&values).unwrap();
+            for cut in 0..packed.len() {
+                assert!(Sequences::of(&packed[..cut], count).is_none());
+            }
+            assert!(Sequences::of(&packed, count - 1).is_none());
+            for place in 0..packed.len() {
+                for bit in 0..8 {
+                    let mut other = packed.clone();
+                    other[place] ^= 1 << bit;
+                    if let Some(found) = Sequences::of(&other, count) {
+                        let decoded = decompress(Scheme::Lz4, &other).unwrap();
+                        assert_eq!(all_of(&found, &[0..count]), decoded);
+                    }
                 }
             }
         }
