@@ -39,6 +39,7 @@ GOALS = (
     Goal("take", 4.0, ("take 1", "take 100", "take 1000")),
     Goal("filter", 9.0, ("filter", "count")),
     Goal("write", 2.2, ("write",)),
+    Goal("write without fsync", 2.2, ("write without fsync",)),
     Goal("size", 1.15, ("size",)),
     Goal("size if preferred", 1.25, ("size if preferred",)),
     Goal("open", 2.4, ("open",)),

@@ -9,6 +9,7 @@ from typing import Any
 from bench.encodings import row_of
 from bench.goals import slower, verdicts
 from bench.questions import QUESTIONS
+from bench.rounds import CALLS_OF_TURN, SECONDS_OF_TURN
 from bench.tables import HEAD, rows_of
 
 __all__ = ["page"]
@@ -20,6 +21,14 @@ cache, and each answer is compared with the source table before anything is time
 {rows:,} rows, the wide ones fewer (see `bench/shapes.py`). Numbers are medians. ÷ is a peer's
 median divided by ours: above 1, pilum is faster, smaller or leaner. Absolute times depend on the
 machine and mean little. `make bench ARGS="--page docs/bench.md"` writes this page.
+
+A turn repeats takes, filters, counts, orders and openings {calls} times, or until {ms:g} ms have
+passed. All libraries get the same calls. Scans and writes have turns of one call.
+"""
+_FIRSTS = """The first call of each turn comes right after those of other libraries, so that its
+code and data are no longer in the caches of the processor. Geometric means of these calls alone:
+"""
+_MEASURED = """
 
 Measured on {date}: {cores} cores ({processor}), {system}, Python {python}.
 """
@@ -44,8 +53,11 @@ def page(document: Mapping[str, Any], pictures: str = "") -> str:
     """The page for what `report.document_of` gives, and the Markdown of its pictures."""
     versions = list(dict.fromkeys(cell["file_version"] for cell in document["cells"]))
     numbers = _Numbers(document, versions[0])
-    head = _HEAD.format(date=document["date"][:10], **document["settings"], **document["machine"])
+    settings = {**document["settings"], "calls": CALLS_OF_TURN, "ms": SECONDS_OF_TURN * 1e3}
+    head = _HEAD.format(**settings)
+    head += _MEASURED.format(date=document["date"][:10], **document["machine"])
     parts = [head, _libraries(document), "## In short\n", numbers.summary(), numbers.beside()]
+    parts += ["### First calls\n", _FIRSTS, numbers.firsts()]
     parts += ["## Goals\n", _GOALS, numbers.goals(), _SLOWER, numbers.slower()]
     parts += [f"## Pictures\n\n{pictures}"] if pictures else []
     parts += [f"## {q.capitalize()}\n\n{numbers.question(q)}" for q in numbers.questions]
@@ -100,9 +112,21 @@ class _Numbers:
 
     def summary(self) -> str:
         """Geometric means over the columns."""
-        rows = [
-            [question, *(_ratio(self._mean(question, peer)) for peer in self._others)]
+        return self._means(self.questions, "median")
+
+    def firsts(self) -> str:
+        """Geometric means of the first calls of turns."""
+        asked = [
+            question
             for question in self.questions
+            if any(cell["first"] for cell in self._all if cell["question"] == question)
+        ]
+        return self._means(asked, "first")
+
+    def _means(self, questions: Sequence[str], figure: str) -> str:
+        rows = [
+            [question, *(_ratio(self._mean(question, peer, figure)) for peer in self._others)]
+            for question in questions
         ]
         return _table(["geometric mean", *(f"÷ {peer}" for peer in self._others)], rows)
 
@@ -133,13 +157,16 @@ class _Numbers:
     def _shapes(self, question: str) -> list[str]:
         return [shape for q, shape, peer in self._cells if q == question and peer == self._base]
 
-    def _quotient(self, question: str, shape: str, peer: str) -> float | None:
-        ours = self._cells[question, shape, self._base]["median"]
-        theirs = self._cells[question, shape, peer]["median"]
+    def _quotient(
+        self, question: str, shape: str, peer: str, figure: str = "median"
+    ) -> float | None:
+        ours = self._cells[question, shape, self._base][figure]
+        theirs = self._cells[question, shape, peer][figure]
         return theirs / ours if ours and theirs else None
 
-    def _mean(self, question: str, peer: str) -> float | None:
-        ratios = [self._quotient(question, shape, peer) for shape in self._shapes(question)]
+    def _mean(self, question: str, peer: str, figure: str) -> float | None:
+        shapes = self._shapes(question)
+        ratios = [self._quotient(question, shape, peer, figure) for shape in shapes]
         logs = [math.log(ratio) for ratio in ratios if ratio]
         return math.exp(sum(logs) / len(logs)) if logs else None
 

@@ -101,7 +101,7 @@ def document_of(cells: Sequence[Cell], peers: Sequence[Peer], settings: Settings
         "peers": {
             peer.name: {"version": peer.version, "settings": peer.settings} for peer in peers
         },
-        "cells": [{**asdict(cell), "median": cell.median} for cell in cells],
+        "cells": [{**asdict(cell), "median": cell.median, "first": cell.first} for cell in cells],
     }
 
 

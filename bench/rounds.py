@@ -1,5 +1,12 @@
 """Who is measured when: libraries take turns within a round, so that all share the weather.
 
+    round 1    pilum ||||||||||   pylance ||||||   parquet |   vortex ||||||||
+    round 2    pylance ||||||   parquet |   vortex ||||||||   pilum ||||||||||
+
+A turn has several calls if they are short, as users make them one after the other. The first call
+after another library takes longer, as code and data that it needs are no longer in the caches of
+the processor; it counts like the others, and medians of first calls are reported beside.
+
 A cell is one question, one shape, one library. Before the first round each library must answer
 right; one that cannot hold the shape, or answers wrong, is left out and the report says so.
 """
@@ -20,7 +27,11 @@ from bench.peers import Peer
 from bench.questions import Question, Subject
 from bench.shapes import Shape
 
-__all__ = ["Cell", "Settings", "prepare", "run"]
+__all__ = ["CALLS_OF_TURN", "SECONDS_OF_TURN", "Cell", "Settings", "prepare", "run"]
+
+CALLS_OF_TURN = 10
+SECONDS_OF_TURN = 0.005
+"""A turn that has taken so long gets no further call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,13 @@ class Settings:
 
 @dataclass(slots=True)
 class Cell:
-    """What one library answered to one question about one shape, in files of some version."""
+    """What one library answered to one question about one shape, in files of some version.
+
+    Attributes:
+        samples: Seconds or bytes of all calls.
+        firsts: Those of the first call of each turn.
+        problem: Why the library was not measured; None if it was.
+    """
 
     shape: str
     question: str
@@ -48,12 +65,19 @@ class Cell:
     unit: str
     file_version: str = ""
     samples: list[float] = field(default_factory=list)
+    firsts: list[float] = field(default_factory=list)
     problem: str | None = None
 
     @property
     def median(self) -> float | None:
         """Median of the samples, seconds or bytes; None if there are none."""
         return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def first(self) -> float | None:
+        """Median of the first calls of turns; None if turns have one call."""
+        has_others = len(self.firsts) < len(self.samples)
+        return statistics.median(self.firsts) if has_others else None
 
 
 def run(
@@ -126,14 +150,25 @@ def _ask(question: Question, subjects: list[Subject], settings: Settings) -> lis
             cell.problem = _say(error)
         if cell.problem is None:
             able.append((subject, cell))
+    calls = CALLS_OF_TURN if question.is_repeated and settings.repeat else 1
     started = time.perf_counter()
     for number in range(max(1, settings.repeat * question.rounds)):
         if number >= 3 and time.perf_counter() - started > settings.seconds:
             break
         turn = number % len(able) if able else 0
         for subject, cell in able[turn:] + able[:turn]:
-            cell.samples.append(question.measure(subject, number + 1))
+            samples = _turn(question, subject, number, calls)
+            cell.samples += samples
+            cell.firsts.append(samples[0])
     return cells
+
+
+def _turn(question: Question, subject: Subject, number: int, calls: int) -> list[float]:
+    """Ask one library until its turn is over; all libraries get the same calls, in their order."""
+    samples: list[float] = []
+    while not samples or (len(samples) < calls and sum(samples) < SECONDS_OF_TURN):
+        samples.append(question.measure(subject, 1 + number * calls + len(samples)))
+    return samples
 
 
 def _say(error: Exception) -> str:

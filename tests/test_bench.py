@@ -28,6 +28,7 @@ from bench.questions import QUESTIONS
 from bench.questions.cold import ColdScan
 from bench.questions.memory import Memory
 from bench.questions.one_core import ScanOnOneCore
+from bench.questions.take import Take
 from bench.rounds import Cell, Settings, run
 from bench.sections import put_section, with_sections_of
 from bench.shapes import SHAPES
@@ -194,6 +195,39 @@ def test_a_library_that_cannot_is_named_and_the_others_go_on() -> None:
     assert [cell.problem for cell in cells] == [None, "NotImplementedError: no such type"]
     assert cells[0].median is not None
     assert [len(cell.samples) for cell in cells] == [2, 0]
+
+
+class Seconds(Take):
+    """Answers at once, and says that it took so long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(1)
+        self.seconds = seconds
+        self.asked: list[tuple[str, int]] = []
+
+    def measure(self, subject: Any, round_number: int) -> float:
+        self.asked.append((subject.peer.name, round_number))
+        return self.seconds
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.0, 10), (0.002, 3), (1.0, 1)])
+def test_short_calls_are_repeated_in_a_turn(seconds: float, calls: int) -> None:
+    question, other = Seconds(seconds), type("Other", (Parquet,), {"name": "other"})
+    settings = Settings(rows=100, repeat=2, seconds=0.0)
+    cells = list(run([SHAPES["float64"]], [question], [Parquet(), other()], settings))
+    assert [(len(cell.samples), len(cell.firsts)) for cell in cells] == [(3 * calls, 3)] * 2
+    assert [cell.first for cell in cells] == [None if calls == 1 else seconds] * 2
+    names = [name for name, _ in question.asked[::calls]]
+    assert names == ["parquet", "other", "other", "parquet", "parquet", "other"]
+    asked = [[number for name, number in question.asked if name == one] for one in set(names)]
+    assert asked[0] == asked[1]
+    assert len(set(asked[0])) == 3 * calls
+
+
+def test_a_tiny_run_asks_once() -> None:
+    question = Seconds(0.0)
+    list(run([SHAPES["float64"]], [question], [Parquet()], Settings(100, repeat=0, seconds=0.0)))
+    assert question.asked == [("parquet", 1)]
 
 
 def _ask(*peers: Any) -> list[Cell]:

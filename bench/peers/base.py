@@ -49,6 +49,10 @@ class Peer(ABC):
     def write(self, table: pa.Table, path: Path) -> None:
         """Writes a table to a path where nothing is yet (a file or a folder, as it likes)."""
 
+    def write_without_sync(self, table: pa.Table, path: Path) -> None:
+        """Writes a table, and does not wait for the device, where the library does by default."""
+        self.write(table, path)
+
     def write_small(self, table: pa.Table, path: Path) -> None:
         """Writes a table so that it takes little space, where the library has one option for it."""
         self.write(table, path)

@@ -42,6 +42,12 @@ class Pilum(Peer):
     def write(self, table: pa.Table, path: Path) -> None:
         self.module.write_dataset(table, path, data_storage_version=self.file_version)
 
+    def write_without_sync(self, table: pa.Table, path: Path) -> None:
+        options = {"sync": "false"}
+        self.module.write_dataset(
+            table, path, data_storage_version=self.file_version, storage_options=options
+        )
+
     def write_small(self, table: pa.Table, path: Path) -> None:
         options = self.module.EncodingOptions(prefer="size")
         self.module.write_dataset(

@@ -14,7 +14,7 @@ from bench.questions.patterns import PATTERN_QUESTIONS
 from bench.questions.scan import Scan
 from bench.questions.size import Size, SmallSize
 from bench.questions.take import Take
-from bench.questions.write import Write
+from bench.questions.write import Write, WriteWithoutSync
 
 __all__ = ["QUESTIONS", "Question", "Subject"]
 
@@ -31,6 +31,7 @@ QUESTIONS: dict[str, Question] = {
         *FILTER_QUESTIONS,
         *ORDER_QUESTIONS,
         Write(),
+        WriteWithoutSync(),
         Size(),
         SmallSize(),
         Open(),

@@ -52,6 +52,7 @@ class Question(ABC):
         rounds: How many rounds are worth it, as a multiple of what was asked for; 0 is one round.
         shapes: The shapes it is asked of; None means all.
         in_all_versions: Whether it is asked of each version of the file format, or the first only.
+        is_repeated: Whether a turn may have several calls.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Question(ABC):
     rounds: ClassVar[int] = 1
     shapes: frozenset[str] | None = None
     in_all_versions: ClassVar[bool] = True
+    is_repeated: ClassVar[bool] = False
 
     @property
     def full_name(self) -> str:

@@ -86,6 +86,7 @@ class Filter(Question):
     name = "filter"
     rounds = 4
     in_all_versions = False
+    is_repeated = True
 
     def __init__(self, asked: Case) -> None:
         self.case = asked.name
@@ -118,6 +119,7 @@ class Count(Question):
     name = "count"
     rounds = 4
     in_all_versions = False
+    is_repeated = True
 
     def __init__(self, asked: Case) -> None:
         self.case = asked.name

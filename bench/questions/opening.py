@@ -12,6 +12,7 @@ class Open(Question):
 
     name = "open"
     rounds = 10
+    is_repeated = True
     in_all_versions = False
 
     def check(self, subject: Subject) -> bool:

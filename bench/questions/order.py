@@ -39,6 +39,7 @@ class FirstRows(Question):
     name = "order"
     rounds = 4
     in_all_versions = False
+    is_repeated = True
 
     def __init__(self, asked: _Order) -> None:
         self.case = asked.name

@@ -26,6 +26,7 @@ class TakePattern(Question):
 
     rounds = 4
     in_all_versions = False
+    is_repeated = True
 
     def __init__(self, pattern: str, table: str, count: int) -> None:
         self.name = f"take {pattern}"

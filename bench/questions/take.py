@@ -14,6 +14,7 @@ class Take(Question):
     """Random rows, other ones in each round, the same ones for every library."""
 
     rounds = 5
+    is_repeated = True
 
     def __init__(self, count: int) -> None:
         self.name = f"take {count}"

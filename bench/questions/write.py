@@ -1,6 +1,7 @@
 """How long until a table in memory is written, each library by its defaults?
 
-pilum waits until the device has it; the others leave it in the page cache.
+pilum waits until the device has it (`fsync`); the others leave it in the page cache. So pilum is
+asked once more without waiting.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bench.questions.base import Question, Subject, same, timed
 
-__all__ = ["Write", "remove"]
+__all__ = ["Write", "WriteWithoutSync", "remove"]
 
 
 class Write(Question):
@@ -21,7 +22,7 @@ class Write(Question):
     def check(self, subject: Subject) -> bool:
         peer, path = subject.peer, subject.scratch / "checked"
         try:
-            peer.write(subject.table, path)
+            self._write(subject, path)
             return same(peer.scan(peer.open(path)), subject.table)
         finally:
             remove(path)
@@ -29,9 +30,22 @@ class Write(Question):
     def measure(self, subject: Subject, round_number: int) -> float:
         path = subject.scratch / f"round-{round_number}"
         try:
-            return timed(lambda: subject.peer.write(subject.table, path))[0]
+            return timed(lambda: self._write(subject, path))[0]
         finally:
             remove(path)
+
+    def _write(self, subject: Subject, path: Path) -> None:
+        subject.peer.write(subject.table, path)
+
+
+class WriteWithoutSync(Write):
+    """Write everything, and leave it to the system when the device gets it."""
+
+    name = "write without fsync"
+    in_all_versions = False
+
+    def _write(self, subject: Subject, path: Path) -> None:
+        subject.peer.write_without_sync(subject.table, path)
 
 
 def remove(path: Path) -> None:
