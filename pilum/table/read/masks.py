@@ -41,9 +41,14 @@ from pilum.table.read.windows import Window
 
 __all__ = ["Masks", "narrowed"]
 
-_LEAST_ROWS, _MOST_ROWS = 8 * 1024, 512 * 1024
-"""Rows that one thread tests at once, about `_PART_BYTES` of the widest column."""
-_PART_BYTES = 8 * 1024 * 1024
+_LEAST_ROWS = 8 * 1024
+_MOST_VALUES = 2 * 1024 * 1024
+"""Values that one thread tests at once, of all columns of the conditions.
+
+A million numbers are tested in a millisecond or less, which a second thread does not shorten.
+"""
+_MOST_BYTES, _MOST_TEXT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of the widest column, and of texts, that one thread tests at once."""
 _FEW = 0.01
 """Share of remaining rows below which another column is tested for single rows."""
 _FEW_TEXTS = 0.1
@@ -176,9 +181,19 @@ class Masks:
         ]
 
     def _rows_of_part(self, window: Window) -> int:
-        fields = [column.field for column in self.columns.values()]
-        widest = max(window.source.field(field).bytes_per_row for field in fields if field)
-        return max(_LEAST_ROWS, min(_MOST_ROWS, int(_PART_BYTES / max(widest, 1))))
+        most = _MOST_VALUES // len(self.columns)
+        for mask in column_masks(self.mask):
+            field = self.columns[mask.path].field
+            if field is not None:
+                most_bytes = _MOST_TEXT_BYTES if self._is_hard(mask, window) else _MOST_BYTES
+                width = window.source.field(field).bytes_per_row
+                most = min(most, int(most_bytes / max(width, 1)))
+        return max(_LEAST_ROWS, most)
+
+    def _is_hard(self, mask: ColumnMask, window: Window) -> bool:
+        """Return whether the values are texts that are tested one by one."""
+        field = self.columns[mask.path].field if mask.is_hard else None
+        return field is not None and not window.source.field(field).has_dictionary
 
     def _of_part(self, window: Window) -> pa.BooleanArray:
         return self._test(self.mask, window, window.kept)
@@ -207,9 +222,7 @@ class Masks:
         rows = window.rows
         if wanted is None:
             return self._test_rows(mask, window, rows)
-        field = self.columns[mask.path].field if mask.is_hard else None
-        is_hard = field is not None and not window.source.field(field).has_dictionary
-        few = _FEW_TEXTS if is_hard else _FEW
+        few = _FEW_TEXTS if self._is_hard(mask, window) else _FEW
         if wanted.true_count > few * len(wanted):
             return pc.and_(self._test_rows(mask, window, rows), wanted)
         places, flags = true_places(wanted), np.zeros(len(wanted), np.bool_)
