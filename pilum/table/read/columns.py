@@ -99,6 +99,11 @@ class ScanColumn:
         is_text = pt.is_string(kind) or pt.is_large_string(kind)
         return bool(is_text or pt.is_binary(kind) or pt.is_large_binary(kind))
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all values have the same width, and are in no lists or structs."""
+        return self.field is not None and not self.field.children and not self.has_texts
+
     def pick(self, array: pa.Array) -> pa.Array:
         """Return the requested member of a column that was read, in the form of the scan."""
         if self.formed is not self.field and self.formed is not None:

@@ -53,8 +53,11 @@ _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 """Bytes that a network delivers within the latency of a request."""
 _ROWS_BESIDE = 64
 """Rows that are decoded beside a single one, on average."""
-_PART_BYTES = 1024 * 1024
-"""Least size of the parts into which a segment is split, so that no thread is idle."""
+_PART_BYTES, _PLAIN_PART_BYTES = 1024 * 1024, 4 * 1024 * 1024
+"""Least size of the parts into which a segment is split, so that no thread is idle.
+
+Threads hold each other up by the interpreter lock, so that to share fewer numbers takes longer.
+"""
 _MAPPED_BYTES = 1024 * 1024
 """Least size of segments that may be mapped, which takes no time."""
 _THREAD_BYTES = 32 * 1024
@@ -271,7 +274,8 @@ class Pending:
             few = _FEW_TEXTS if column.has_texts else 0.0
             segments = field.segments(window.rows)
             if share and wanted is column.field:
-                segments = _split(segments, row_bytes, share)
+                least = _PLAIN_PART_BYTES if column.is_plain else _PART_BYTES
+                segments = _split(segments, row_bytes, share, least)
             self._places.append(list(self._add(segments, few, row_bytes, own)))
         if tasks is None:
             own.flush()
@@ -338,11 +342,13 @@ def _decoded_rows(rows: RowRanges) -> int:
     return min(span, rows.num_rows + _ROWS_BESIDE * len(rows.bounds))
 
 
-def _split(segments: Iterable[Segment], row_bytes: float, share: float) -> Iterator[Segment]:
-    """Split the segments that are larger than the share of a thread."""
+def _split(
+    segments: Iterable[Segment], row_bytes: float, share: float, least: int
+) -> Iterator[Segment]:
+    """Split segments that are larger than the share of a thread into parts of `least` bytes."""
     for segment in segments:
         size_bytes = segment.rows.num_rows * row_bytes
-        num_parts = min(round(size_bytes / share), int(size_bytes / _PART_BYTES))
+        num_parts = min(round(size_bytes / share), int(size_bytes / least))
         if num_parts > 1:
             yield from segment.parts(num_parts)
         else:

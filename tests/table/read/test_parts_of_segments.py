@@ -40,6 +40,7 @@ def test_rows_of_parts_are_those_of_the_page(
 ) -> None:
     monkeypatch.setattr(windows, "num_threads", lambda: 3)
     monkeypatch.setattr(windows, "_PART_BYTES", 16 * 1024)
+    monkeypatch.setattr(windows, "_PLAIN_PART_BYTES", 16 * 1024)
     split = 0
     for name, column in _columns().items():
         table = pa.table({name: column, "id": range(ROWS)})
