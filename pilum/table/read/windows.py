@@ -45,8 +45,8 @@ _LEAST_ROW_BYTES = 8
 """Minimum size assumed per row, for its id or computed values when almost nothing is read."""
 _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
-_TASK_BYTES = 512 * 1024
-_MOST_DECODED_BYTES = 16 * _TASK_BYTES
+_TASK_BYTES = 1024 * 1024
+_MOST_DECODED_BYTES = 8 * _TASK_BYTES
 """Bytes to decode, for few rows of many chunks, that are worth a task."""
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
