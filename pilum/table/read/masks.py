@@ -49,6 +49,8 @@ A million numbers are tested in a millisecond or less, which a second thread doe
 """
 _MOST_BYTES, _MOST_TEXT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
 """Bytes of the widest column, and of texts, that one thread tests at once."""
+_ALONE = 3
+"""So many windows, if they are small, are tested before others are begun."""
 _FEW = 0.01
 """Share of remaining rows below which another column is tested for single rows."""
 _FEW_TEXTS = 0.1
@@ -130,17 +132,20 @@ class Masks:
     def _narrowed(self, windows: Iterable[Window]) -> Iterator[Window]:
         """Test the rows of windows in threads, in order.
 
-        The calling thread, which then waits, tests the last part of the last window of a local
-        file, so that a single small window needs no other thread.
+        The calling thread tests the first windows if they are small, as a limit may need no others.
+        It also tests the last part of the last window of a local file, as it then waits.
         """
         running: deque[tuple[Window, list[Future[pa.BooleanArray]]]] = deque()
         left: tuple[list[Future[pa.BooleanArray]], Window] | None = None
         ahead = 0
         try:
-            for window in windows:
+            for number, window in enumerate(windows):
+                is_remote = window.source.store.is_remote
+                if number < _ALONE and not (running or is_remote) and self._is_small(window):
+                    yield from _tested(window, [_done(self._of_part(window))])
+                    continue
                 if left is not None:
                     left[0].append(submit(partial(self._of_part, left[1])))
-                is_remote = window.source.store.is_remote
                 start = submit_waiting if is_remote else submit
                 *parts, last = self._parts(window)
                 tests = [start(partial(self._of_part, part)) for part in parts]
@@ -153,15 +158,16 @@ class Masks:
                     ahead -= len(running[0][1])
                     yield from _tested(*running.popleft())
             if left is not None:
-                own: Future[pa.BooleanArray] = Future()
-                own.set_result(self._of_part(left[1]))
-                left[0].append(own)
+                left[0].append(_done(self._of_part(left[1])))
             while running:
                 yield from _tested(*running.popleft())
         finally:
             for _, tests in running:
                 for test in tests:
                     test.cancel()
+
+    def _is_small(self, window: Window) -> bool:
+        return window.rows.num_rows <= self._rows_of_part(window) // 8
 
     def _parts(self, window: Window) -> Sequence[Window]:
         """Split a window for several threads."""
@@ -279,6 +285,13 @@ def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.
     values = column.pick(segment.read())
     batch = pa.RecordBatch.from_arrays([values], [column.name])
     return SqlFilter((column.name,), mask.node).mask(batch)
+
+
+def _done(found: pa.BooleanArray) -> Future[pa.BooleanArray]:
+    """Return the result of a test as that of a thread."""
+    done: Future[pa.BooleanArray] = Future()
+    done.set_result(found)
+    return done
 
 
 def _tested(window: Window, tests: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
