@@ -149,6 +149,16 @@ def test_large_values_of_several_pages_are_not_copied_to_join_them(tmp_path: Pat
     assert taken == table
 
 
+def test_a_filter_with_a_limit_reads_no_more_than_it_needs(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    table = pa.table({"number": random.integers(0, 1 << 30, 1_000_000, dtype=np.int32)})
+    dataset = pilum.write_dataset(table, tmp_path / "a")
+    work = partial(dataset.to_table, filter="number >= 1000", limit=10)
+    _, stats = _of_second(dataset, work)
+    assert work().equals(table.slice(0, 10))
+    assert stats.read_bytes < 400_000  # 32,768 rows and their chunks, of 4 MB
+
+
 def test_a_whole_table_is_read_page_by_page(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     numbers = random.integers(0, 1000, 100_000, dtype=np.int32)
