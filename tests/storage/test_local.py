@@ -186,6 +186,13 @@ def test_put_if_absent_never_replaces(store: LocalStore) -> None:
 
 
 @pytest.mark.checklist("S2.8")
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
+def test_a_file_of_any_size_is_read_to_its_end(store: LocalStore, size: int) -> None:
+    content = CONTENT[:size].tobytes()
+    store.put("a", content)
+    assert store.read("a") == content
+
+
 def test_of_many_threads_exactly_one_creates_the_file(store: LocalStore) -> None:
     start = threading.Barrier(8)
     won: list[int] = []
