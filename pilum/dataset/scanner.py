@@ -556,9 +556,9 @@ def _zone_maps(snapshot: Snapshot, options: ScanOptions) -> Iterator[str]:
     for fragment in _fragments(snapshot, options):
         reader, rows = snapshot.reader(fragment), fragment.physical_rows
         num_rows += rows
-        for run, is_sure in runs_to_read(reader, snapshot.described, options.filter, 0, rows):
-            num_sure += run.num_rows if is_sure else 0
-            num_tested += 0 if is_sure else run.num_rows
+        for run, left in runs_to_read(reader, snapshot.described, options.filter, 0, rows):
+            num_sure += run.num_rows if left is None else 0
+            num_tested += 0 if left is None else run.num_rows
     if num_tested < num_rows:
         skipped = num_rows - num_sure - num_tested
         yield f"ZoneMaps: {skipped} rows skipped, {num_sure} match, {num_tested} tested"

@@ -10,7 +10,7 @@ does not bind without it. Expressions that name columns by position read all of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
-from pilum.expressions.nodes import Cast, Column, Constant, Expression, Opaque
-from pilum.expressions.prune import Zones, may_match, must_match
+from pilum.expressions.nodes import And, Cast, Column, Constant, Expression, Opaque, references
+from pilum.expressions.prune import Matching, Zones, may_match, zones_matching
 from pilum.expressions.types import FALSE
 
 __all__ = ["ArrowFilter", "BoundFilter", "BoundProjection", "SqlFilter", "bind_arrow"]
@@ -83,11 +83,18 @@ class BoundFilter(ABC):
         """
         return np.ones(num_zones, dtype=np.bool_)
 
-    def must_match(
-        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
-    ) -> NDArray[np.bool_]:
-        """Return the zones of which all rows match; none of them if the filter cannot decide."""
-        return np.zeros(num_zones, dtype=np.bool_)
+    def matching(self, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Matching:
+        """Return the zones as `may_match`, and those of which all rows match each term."""
+        return Matching(self.may_match(zones, num_zones), (np.zeros(num_zones, dtype=np.bool_),))
+
+    def without(self, are_sure: Sequence[bool]) -> BoundFilter:
+        """Return a filter without the terms that are known to be true, but not all of them.
+
+        Args:
+            are_sure: For each term, as in `Matching`, whether it is.
+        """
+        del are_sure
+        return self
 
 
 @dataclass(frozen=True)
@@ -118,11 +125,22 @@ class SqlFilter(BoundFilter):
         """See `BoundFilter.may_match`."""
         return may_match(self.node, zones, num_zones)
 
-    def must_match(
-        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
-    ) -> NDArray[np.bool_]:
-        """See `BoundFilter.must_match`."""
-        return must_match(self.node, zones, num_zones)
+    def matching(self, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Matching:
+        """See `BoundFilter.matching`."""
+        return zones_matching(self.node, zones, num_zones)
+
+    def without(self, are_sure: Sequence[bool]) -> BoundFilter:
+        """See `BoundFilter.without`; the filter remembers it."""
+        if not (isinstance(self.node, And) and any(are_sure)):
+            return self
+        known: dict[tuple[bool, ...], SqlFilter] = self.derived.setdefault(SqlFilter, {})
+        key = tuple(are_sure)
+        if key not in known:
+            terms = zip(self.node.operands, key, strict=True)
+            left = tuple(term for term, is_sure in terms if not is_sure)
+            node = left[0] if len(left) == 1 else And(left)
+            known[key] = SqlFilter(references(node), node, self.is_lasting)
+        return known[key]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import product
+from operator import and_, or_
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,16 +51,17 @@ from pilum.expressions.nodes import (
 from pilum.expressions.patterns import Wildcard, like_parts
 from pilum.expressions.types import FALSE, TRUE, scalar_of
 
-__all__ = ["Zones", "may_match", "must_match"]
+__all__ = ["Matching", "Zones", "may_match", "zones_matching"]
 
 Mask = NDArray[np.bool_]
+_Integers = NDArray[Any]
 
 _MAX_SET = 256
 _MAX_FLOATS = 3
 """The number of float columns that are considered: each takes three times the work."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Zones:
     """Zone maps of a column: what is known about adjacent ranges of its rows.
 
@@ -77,6 +81,68 @@ class Zones:
     may_have_value: Mask
     may_be_nan: Mask | None = None
 
+    @cached_property
+    def integers(self) -> tuple[_Integers, _Integers] | None:
+        """The bounds of integers and of times; None for other types.
+
+        Where a bound is unknown, it is the least or the greatest integer.
+        """
+        kind = self.least.type
+        if not (pt.is_integer(kind) or pt.is_temporal(kind)) or pt.is_interval(kind):
+            return None
+        least, most = _integers_of(self.least), _integers_of(self.most)
+        limits = np.iinfo(least.dtype)
+        return _filled(self.least, least, limits.min), _filled(self.most, most, limits.max)
+
+    @cached_property
+    def cases(self) -> tuple[Zones, ...]:
+        """Zones by what rows may hold, numbers or a NaN, with floats as integers of that order."""
+        if not pt.is_floating(self.least.type):
+            return (self,)
+        least, most = ordinals(self.least), ordinals(self.most)
+        infinities = pa.array([-np.inf, np.inf], self.least.type)
+        first, last = ordinals(infinities).to_pylist()
+        width, size = least.type.bit_width, len(least)
+
+        has_nan = self.may_have_value
+        if self.may_be_nan is not None:
+            has_nan = has_nan & self.may_be_nan
+
+        def between(low: int, high: int) -> Zones:
+            lower, upper = (pa.repeat(scalar_of(end, least.type), size) for end in (low, high))
+            return replace(self, least=lower, most=upper, may_have_value=has_nan)
+
+        return (
+            replace(self, least=least, most=most),
+            between(last + 1, 2 ** (width - 1) - 1),
+            between(-(2 ** (width - 1)), first - 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Zones that a filter matches.
+
+    Attributes:
+        may: Whether some row of each zone may match.
+        sure_terms: Whether all rows of each zone match, for each term of an AND; of any other
+            filter for the filter.
+    """
+
+    may: Mask
+    sure_terms: tuple[Mask, ...]
+
+    @property
+    def must(self) -> Mask:
+        """Whether all rows of each zone match."""
+        return _all(self.sure_terms)
+
+    @property
+    def are_sure(self) -> list[bool]:
+        """Whether each term is true for all rows of the zones that may match."""
+        never = ~self.may
+        return [bool((never | sure).all()) for sure in self.sure_terms]
+
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
@@ -92,40 +158,29 @@ def may_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zone
     return _any(_Pruner(case, num_zones).outcome(node).true for case in _cases(zones))
 
 
-def must_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Mask:
-    """Return whether all rows of each zone match."""
-    outcomes = [_Pruner(case, num_zones).outcome(node) for case in _cases(zones)]
-    return ~_any(mask for outcome in outcomes for mask in (outcome.false, outcome.null))
+def zones_matching(
+    node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+) -> Matching:
+    """Return which zones a filter may match, and of which all rows match."""
+    terms = node.operands if isinstance(node, And) else (node,)
+    may: list[Mask] = []
+    unsure: list[list[Mask]] = [[] for _ in terms]
+    for case in _cases(zones):
+        pruner = _Pruner(case, num_zones)
+        outcomes = [pruner.outcome(term) for term in terms]
+        may.append(_all(outcome.true for outcome in outcomes))
+        for outcome, of_term in zip(outcomes, unsure, strict=True):
+            of_term.append(outcome.false | outcome.null)
+    return Matching(_any(may), tuple(~_any(of_term) for of_term in unsure))
 
 
 def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, ...], Zones]]:
-    """Yield every combination of what rows may hold, with floats as integers of the same order."""
-    floats = {path: own for path, own in zones.items() if pt.is_floating(own.least.type)}
+    """Yield every combination of what rows may hold."""
+    floats = [path for path, own in zones.items() if pt.is_floating(own.least.type)]
     others = {path: own for path, own in zones.items() if path not in floats}
-    paths = list(floats)[:_MAX_FLOATS]
-    for case in product(*(_cases_of_floats(floats[path]) for path in paths)):
+    paths = floats[:_MAX_FLOATS]
+    for case in product(*(zones[path].cases for path in paths)):
         yield others | dict(zip(paths, case, strict=True))
-
-
-def _cases_of_floats(zones: Zones) -> tuple[Zones, Zones, Zones]:
-    least, most = ordinals(zones.least), ordinals(zones.most)
-    infinities = pa.array([-np.inf, np.inf], zones.least.type)
-    first, last = ordinals(infinities).to_pylist()
-    width, size = least.type.bit_width, len(least)
-
-    has_nan = zones.may_have_value
-    if zones.may_be_nan is not None:
-        has_nan = has_nan & zones.may_be_nan
-
-    def between(low: int, high: int) -> Zones:
-        lower, upper = (pa.repeat(scalar_of(end, least.type), size) for end in (low, high))
-        return replace(zones, least=lower, most=upper, may_have_value=has_nan)
-
-    return (
-        replace(zones, least=least, most=most),
-        between(last + 1, 2 ** (width - 1) - 1),
-        between(-(2 ** (width - 1)), first - 1),
-    )
 
 
 class _Pruner:
@@ -210,7 +265,7 @@ class _Pruner:
                 pc.greater_equal(zones.most, start),
             )
         )
-        both = _filled(pc.and_(begins, ends), FALSE)
+        both = _known(pc.and_(begins, ends), FALSE)
         false = zones.may_have_value & ~both if is_all else self._anything
         return _Outcome(true, false, zones.may_be_null)
 
@@ -226,17 +281,61 @@ def _ends(value: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
     return own, own
 
 
+def _integers_of(values: pa.Array) -> _Integers:
+    """Return integers, times and dates as the integers that are stored; anything for nulls."""
+    form = "u" if pt.is_unsigned_integer(values.type) else "i"
+    stored = np.frombuffer(values.buffers()[1], f"{form}{values.type.bit_width // 8}")
+    return stored[values.offset : values.offset + len(values)]
+
+
+def _integer_of(value: pa.Scalar) -> int:
+    return int(value.as_py() if pt.is_integer(value.type) else value.value)
+
+
+def _filled(ends: pa.Array, integers: _Integers, unknown: int) -> _Integers:
+    """Replace the integers of nulls."""
+    return np.where(ends.is_valid(), integers, unknown) if ends.null_count else integers
+
+
 def _may_hold(operator: str, zones: Zones, low: pa.Scalar, high: pa.Scalar) -> Mask:
     """Return whether `column operator value` may be true; `value` equals all of `low` to `high`."""
-    known = zones.may_have_value
-    if operator in {"<", "<=", "="}:
-        known = known & _or_unknown(_LEAST[operator](zones.least, low if operator == "<" else high))
-    if operator in {">", ">=", "="}:
-        known = known & _or_unknown(_MOST[operator](zones.most, high if operator == ">" else low))
+    integers = zones.integers
+    if integers is None:
+        holds = _may_hold_values(operator, zones, low, high)
+    else:
+        holds = _may_hold_integers(operator, *integers, _integer_of(low), _integer_of(high))
+    return zones.may_have_value & holds
+
+
+def _may_hold_integers(
+    operator: str, least: _Integers, most: _Integers, low: int, high: int
+) -> Mask:
+    match operator:
+        case "<":
+            holds = least < low
+        case "<=":
+            holds = least <= high
+        case ">":
+            holds = most > high
+        case ">=":
+            holds = most >= low
+        case "=":
+            holds = (least <= high) & (most >= low)
+        case _:
+            holds = (least < low) | (most > high)
+    return np.asarray(holds)
+
+
+def _may_hold_values(operator: str, zones: Zones, low: pa.Scalar, high: pa.Scalar) -> Mask:
     if operator == "<>":
         only = pc.and_(pc.greater_equal(zones.least, low), pc.less_equal(zones.most, high))
-        known = known & ~_filled(only, FALSE)
-    return known
+        return ~_known(only, FALSE)
+    holds: list[Mask] = []
+    if operator in _LEAST:
+        holds.append(_or_unknown(_LEAST[operator](zones.least, low if operator == "<" else high)))
+    if operator in _MOST:
+        holds.append(_or_unknown(_MOST[operator](zones.most, high if operator == ">" else low)))
+    return _all(holds)
 
 
 _LEAST = {"<": pc.less, "<=": pc.less_equal, "=": pc.less_equal}
@@ -250,10 +349,11 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
         return zones.may_have_value
     if len(looked_up) == 0:
         return zones.may_have_value & False
-    if pt.is_integer(looked_up.type) and not (zones.least.null_count or zones.most.null_count):
-        values = np.sort(looked_up.to_numpy())
-        first = values.searchsorted(zones.least.to_numpy(), side="left")
-        stop = values.searchsorted(zones.most.to_numpy(), side="right")
+    if zones.integers is not None:
+        least, most = zones.integers
+        values = np.sort(_integers_of(looked_up))
+        first = values.searchsorted(least, side="left")
+        stop = values.searchsorted(most, side="right")
         found: Mask = zones.may_have_value & (first < stop)
         return found
     if len(looked_up) <= _MAX_SET:
@@ -262,20 +362,18 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
 
 
 def _or_unknown(holds: pa.BooleanArray) -> Mask:
-    return _filled(holds, TRUE)
+    return _known(holds, TRUE)
 
 
-def _filled(holds: pa.BooleanArray, unknown: pa.BooleanScalar) -> Mask:
+def _known(holds: pa.BooleanArray, unknown: pa.BooleanScalar) -> Mask:
     """Return a mask with a value where something is unknown, which is seldom the case."""
     found: Mask = np.asarray(pc.fill_null(holds, unknown) if holds.null_count else holds)
     return found
 
 
 def _all(masks: Iterable[Mask]) -> Mask:
-    found: Mask = np.logical_and.reduce(list(masks))
-    return found
+    return reduce(and_, masks)
 
 
 def _any(masks: Iterable[Mask]) -> Mask:
-    found: Mask = np.logical_or.reduce(list(masks))
-    return found
+    return reduce(or_, masks)

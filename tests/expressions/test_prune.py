@@ -118,10 +118,14 @@ def test_a_zone_that_is_left_out_holds_no_match(
     zones: dict[tuple[str, ...], Zones] = {
         (name,): zones_of(batch[name], counts_nan=counts_nan) for name in known
     }
-    if not bound.may_match(zones, 1)[0]:
+    found = bound.matching(zones, 1)
+    assert found.may.tolist() == bound.may_match(zones, 1).tolist()
+    if not found.may[0]:
         assert bound.mask(batch).true_count == 0
-    if bound.must_match(zones, 1)[0]:
+    if found.must[0]:
         assert bound.mask(batch).true_count == batch.num_rows
+    elif found.may[0]:
+        assert bound.without(found.are_sure).mask(batch) == bound.mask(batch)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +194,7 @@ def test_zones_of_which_all_rows_match(text: str, expected: list[bool]) -> None:
         ),
     }  # fmt: skip
     bound = bind(text, SCHEMA)
-    assert bound.must_match(zones, 3).tolist() == expected
+    assert bound.matching(zones, 3).must.tolist() == expected
 
 
 @pytest.mark.parametrize(

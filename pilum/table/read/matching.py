@@ -145,30 +145,38 @@ def rows_to_test(
 
 def runs_to_read(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter, start: int, stop: int
-) -> Iterator[tuple[RowRanges, bool]]:
-    """Yield the rows of a fragment in [start, stop) that may match, and whether all of them do."""
+) -> Iterator[tuple[RowRanges, BoundFilter | None]]:
+    """Yield the rows of a fragment in [start, stop) that may match, and what is left to test.
+
+    That is None for rows that are sure to match. Of many rows, terms of the filter that are true
+    for all of them are not tested.
+    """
     whole = RowRanges.of((start, stop))
     zones = _all_zones(fragment, schema, filter) if len(whole.bounds) else {}
     if not zones:
-        yield whole, False
+        yield whole, filter
         return
     bounds = next(iter(zones.values())).row_bounds
-    may = filter.may_match(zones, len(bounds) - 1)
-    rows = _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
+    found = filter.matching(zones, len(bounds) - 1)
+    may, must = found.may, found.may & found.must
+    are_all = bool(may.all())
+    rows = whole if are_all else _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
     if rows.num_rows < _SURE_ROWS:
         if len(rows.bounds):
-            yield rows, False
+            yield rows, filter
         return
-    must = may & filter.must_match(zones, len(bounds) - 1)
-    sure = _clipped(_ranges(bounds, np.flatnonzero(must)), start, stop)
+    are_sure = found.are_sure
+    left = filter if all(are_sure) else filter.without(are_sure)
     at = start
-    for first, end in sure.bounds[sure.stops - sure.starts >= _SURE_ROWS].tolist():
-        if len((before := _clipped(rows, at, first)).bounds):
-            yield before, False
-        yield RowRanges.one(first, end), True
-        at = end
+    if must.any():
+        sure = _clipped(_ranges(bounds, np.flatnonzero(must)), start, stop)
+        for first, end in sure.bounds[sure.stops - sure.starts >= _SURE_ROWS].tolist():
+            if len((before := _clipped(rows, at, first)).bounds):
+                yield before, left
+            yield RowRanges.one(first, end), None
+            at = end
     if len((after := _clipped(rows, at, stop)).bounds):
-        yield after, False
+        yield after, left
 
 
 def _all_zones(

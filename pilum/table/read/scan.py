@@ -233,7 +233,7 @@ def _tested_counts(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
     from pilum.table.read.matching import matching_windows
 
     windows = _windows(snapshot, options, _tested_columns(snapshot, filter).fields)
-    for narrowed, rest in _narrowed(snapshot, windows, filter, ()):
+    for narrowed, rest in _narrowed(snapshot, windows, ()):
         if rest is None:
             yield from (window.num_rows for window in narrowed)
         else:
@@ -243,19 +243,17 @@ def _tested_counts(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
 
 
 def _narrowed(
-    snapshot: Snapshot, windows: Iterator[Window], filter: BoundFilter, returned: Collection[str]
+    snapshot: Snapshot, windows: Iterator[Window], returned: Collection[str]
 ) -> Iterator[tuple[Iterator[Window], BoundFilter | None]]:
-    """Leave out rows of windows that cannot match, as far as pages can answer the filter.
+    """Leave out rows of windows that cannot match, as far as pages can answer their filter.
 
     `returned` are the names of the columns that the scan returns.
 
     Yields:
         Adjacent windows, and what is left of the filter for their rows; None for nothing.
     """
-    for (is_sure, is_large), group in groupby(windows, _form):
-        if is_sure:
-            yield iter(group), None
-        elif is_large:
+    for (filter, is_large), group in groupby(windows, _form):
+        if filter is not None and is_large:
             from pilum.table.read.masks import narrowed
 
             yield from narrowed(snapshot, group, filter, returned)
@@ -263,10 +261,10 @@ def _narrowed(
             yield iter(group), filter
 
 
-def _form(window: Window) -> tuple[bool, bool]:
-    """Return whether all rows are sure to match, and whether the window is large."""
+def _form(window: Window) -> tuple[BoundFilter | None, bool]:
+    """Return what is left to test of the rows of a window, and whether it is large."""
     large = _LARGE_REMOTE_ROWS if window.source.store.is_remote else _LARGE_ROWS
-    return window.is_sure, window.rows.num_rows >= large
+    return window.filter, window.rows.num_rows >= large
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
@@ -459,7 +457,7 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
     wanted, tested = _columns(snapshot, options), _tested_columns(snapshot, filter)
     others = _others(snapshot, wanted, tested)
     windows = _windows(snapshot, options, [*tested.fields, *others.fields])
-    for narrowed, rest in _narrowed(snapshot, windows, filter, wanted.schema.names):
+    for narrowed, rest in _narrowed(snapshot, windows, wanted.schema.names):
         if rest is None:
             found = _limited(narrowed, options)
             lean = map(Window.lean, found) if wanted.fields else found
@@ -509,11 +507,11 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
 def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) -> Iterator[Window]:
     size = options.batch_size or BATCH_ROWS
     meta = MetaColumns(snapshot)
-    for fragment, wanted, is_sure in _wanted_rows(snapshot, options, read):
+    for fragment, wanted, left in _wanted_rows(snapshot, options, read):
         fields = fragment.fields(read)
         start = int(wanted.starts[0])
         if int(wanted.stops[-1]) - start <= size:
-            window = _window(fragment, wanted, meta, options.selection, is_sure)
+            window = _window(fragment, wanted, meta, options.selection, left)
             if window.num_rows:
                 yield window
             continue
@@ -525,7 +523,7 @@ def _windows(snapshot: Snapshot, options: ScanOptions, read: Sequence[Field]) ->
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
             rows_here = RowRanges(found.bounds + start)
-            window = _window(fragment, rows_here, meta, options.selection, is_sure)
+            window = _window(fragment, rows_here, meta, options.selection, left)
             if window.num_rows:
                 yield window
             start += rows
@@ -537,34 +535,34 @@ def _window(
     rows: RowRanges,
     meta: MetaColumns,
     selection: Selection | None,
-    is_sure: bool,
+    left: BoundFilter | None,
 ) -> Window:
     """Return a window of the given rows that are not deleted."""
     kept = None
     if fragment.deletions is not None and len(rows.bounds):
         kept = fragment.deletions.kept(rows)
-    window = Window(fragment, rows, kept, meta.of(fragment), is_sure)
+    window = Window(fragment, rows, kept, meta.of(fragment), left)
     return window.lean() if selection is None else window.spanning()
 
 
 def _wanted_rows(
     snapshot: Snapshot, options: ScanOptions, fields: Sequence[Field]
-) -> Iterator[tuple[FragmentReader, RowRanges, bool]]:
-    """Yield fragments with rows to read, and whether these are sure to match."""
+) -> Iterator[tuple[FragmentReader, RowRanges, BoundFilter | None]]:
+    """Yield fragments with rows to read, and what is left to test of the filter."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
         if options.selection is None and options.filter is not None:
             from pilum.table.read.matching import runs_to_read
 
             runs = runs_to_read(fragment, snapshot.described, options.filter, start, stop)
-            for rows, is_sure in runs:
+            for rows, left in runs:
                 if len(rows.bounds):
-                    yield fragment, rows, is_sure
+                    yield fragment, rows, left
             continue
         rows = RowRanges.one(start, stop)
         if options.selection is not None:
             rows = options.selection.ranges_of(fragment.id, start, stop)
         if len(rows.bounds):
-            yield fragment, rows, False
+            yield fragment, rows, options.filter
 
 
 def _row_ranges(

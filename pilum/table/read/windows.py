@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from pilum.parallel import num_threads, submit, submit_waiting
 from pilum.storage.base import Store
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import MetaValues, ScanColumn
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
 
 __all__ = [
     "Pending",
@@ -95,14 +98,14 @@ class Window:
         rows: The rows to read.
         kept: Mask of the selected rows among these; None if all are selected.
         meta: Computes the columns that are in no file; None if there are none.
-        is_sure: Whether all rows are known to match the filter of the scan.
+        filter: What is left to test of the filter of the scan; None for nothing.
     """
 
     source: RowSource
     rows: RowRanges
     kept: pa.BooleanArray | None = None
     meta: MetaValues | None = None
-    is_sure: bool = False
+    filter: BoundFilter | None = None
 
     @property
     def num_rows(self) -> int:
