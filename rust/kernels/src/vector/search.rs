@@ -262,6 +262,7 @@ fn search_tile(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result
         let end = tile.end.min(next + BLOCK);
         let run = match part.allowed {
             None => next..end,
+            Some(allowed) if are_many(allowed, next, end, part.store.group()) => next..end,
             Some(allowed) => match run_of(allowed, next, end, part.store.gap()) {
                 Some(run) => widened(run, part.store.group(), next, end),
                 None => {
@@ -286,6 +287,13 @@ fn search_rows(part: &mut Part<'_>, rows: &[usize], top: &mut Top) -> Result<()>
         top.add(&distance, row, part.references, None);
     }
     Ok(())
+}
+
+/// Whether groups of rows have more than one allowed row each, on average.
+fn are_many(allowed: &[bool], start: usize, end: usize, group: usize) -> bool {
+    let some = allowed.get(start..end);
+    let count = some.map_or(0, |some| some.iter().filter(|&&is| is).count());
+    group > 1 && count * group > end - start
 }
 
 /// The first run of allowed rows, until `gap` rows in a row are not allowed.
