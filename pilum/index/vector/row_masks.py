@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
-from pilum.kernels import mark_rows, marks_of, marks_of_each
+from pilum.kernels import RowMarks
 
 __all__ = ["RowMask"]
 
-_SHIFT = np.uint64(32)
-_LOW = np.uint64(2**32 - 1)
 _MAX_FRAGMENTS = 1 << 20
 _FREE_BYTES = 16 << 20
 _BYTES_PER_ROW = 64
@@ -42,15 +40,17 @@ class RowMask:
         self.allowed = allowed
         self._listed = allowed.listed
         self._outside = bool(allowed.is_complement)
-        self._table: NDArray[np.bool_] | None = None
+        most_bytes = _FREE_BYTES + _BYTES_PER_ROW * len(self._listed)
+        self._marks = RowMarks.made(
+            np.ascontiguousarray(self._listed), not self._outside, _MAX_FRAGMENTS, most_bytes
+        )
         self._of_partitions: dict[int, NDArray[np.bool_] | None] = {}
         self._kept_bytes = 0
-        self._fill()
 
     @property
     def size_bytes(self) -> int:
         """The memory that the table uses."""
-        return self._kept_bytes + (0 if self._table is None else self._table.nbytes)
+        return self._kept_bytes + (0 if self._marks is None else self._marks.size_bytes)
 
     def of_partitions(
         self, numbers: Sequence[int], parts: Sequence[Addresses]
@@ -72,41 +72,15 @@ class RowMask:
 
     def _of_each(self, parts: Sequence[Addresses]) -> list[NDArray[np.bool_] | None]:
         """Return which rows of each part are in the set; None for no row."""
-        table = self._table
-        if table is None:
+        if self._marks is None:
             return [found if found.any() else None for found in map(self.of, parts)]
-        whole = [np.ascontiguousarray(rows) for rows in parts]
-        return marks_of_each(whole, self._starts, self._stops, table)
+        return self._marks.of_each([np.ascontiguousarray(rows) for rows in parts])
 
     def of(self, rows: Addresses) -> NDArray[np.bool_]:
         """Return which of some rows are in the set."""
-        listed, table = self._listed, self._table
-        if table is None:
-            places = listed.searchsorted(rows)
-            places[places == len(listed)] = 0
-            return np.asarray((listed[places] == rows) ^ self._outside)
-        return marks_of(np.ascontiguousarray(rows), self._starts, self._stops, table)
-
-    def _fill(self) -> None:
-        """Build the table, unless it would be large for what it says."""
+        if self._marks is not None:
+            return self._marks.of(np.ascontiguousarray(rows))
         listed = self._listed
-        if not len(listed):
-            self._starts = self._stops = np.zeros(1, np.int64)
-            self._table = np.array([self._outside])
-            return
-        last = int(listed[-1] >> _SHIFT)
-        if last >= _MAX_FRAGMENTS:
-            return
-        # Row r of fragment f has the byte starts[f] + r; the one at stops[f] is of rows outside.
-        firsts = np.arange(last + 2, dtype=np.uint64) << _SHIFT
-        ends = listed.searchsorted(firsts)
-        sizes = np.zeros(last + 2, np.int64)
-        filled = np.flatnonzero(ends[1:] > ends[:-1])
-        sizes[filled] = (listed[ends[filled + 1] - 1] & _LOW).astype(np.int64) + 1
-        self._stops = np.cumsum(sizes + 1) - 1
-        self._starts = self._stops - sizes
-        num_bytes = int(self._stops[-1]) + 1
-        if num_bytes > _FREE_BYTES + _BYTES_PER_ROW * len(listed):
-            return
-        marked = np.ascontiguousarray(listed), not self._outside
-        self._table = mark_rows(*marked, self._starts, self._stops, num_bytes)
+        places = listed.searchsorted(rows)
+        places[places == len(listed)] = 0
+        return np.asarray((listed[places] == rows) ^ self._outside)

@@ -1,81 +1,95 @@
 //! Sets of rows as a byte for each row, by fragment.
 //!
 //!     row references   fragment << 32 | row
-//!     starts, stops    the bytes of each fragment; the byte at its stop is of all rows after them
-//!     table            a byte for each row
+//!     bytes            of each fragment: its first one, and the one after its last marked row, which
+//!                      is of all rows after them
+//!     table            all bytes
 //!
-//! The last fragment stands for all that follow.
+//! The last fragment has one byte, and stands for all that follow.
 
-use crate::error::{Result, ensure, out_of_range, size};
+use crate::error::{Result, ensure, out_of_range};
 
-/// The bytes of the fragments in a table.
-pub struct Fragments {
+/// A set of rows.
+pub struct RowMarks {
     bytes: Vec<(usize, usize)>,
+    table: Vec<bool>,
 }
 
-impl Fragments {
-    /// Checks that the bytes of all fragments lie in a table of `len` bytes.
-    pub fn new(starts: &[i64], stops: &[i64], len: usize) -> Result<Self> {
-        let (found, expected) = (stops.len(), starts.len());
-        ensure(found == expected, "stops of fragments", found, expected)?;
-        ensure(found > 0, "fragments", found, "at least 1")?;
-        let mut bytes = Vec::with_capacity(found);
-        for (&start, &stop) in starts.iter().zip(stops) {
-            let (start, stop) = (size(start, "start")?, size(stop, "stop")?);
-            let is_inside = start <= stop && stop < len;
-            ensure(is_inside, "stop of a fragment", stop, "in the table")?;
-            bytes.push((start, stop));
+impl RowMarks {
+    /// Marks rows in ascending order by `value`, and all others by its opposite; none if that takes
+    /// more fragments or bytes.
+    pub fn new(
+        rows: &[u64],
+        value: bool,
+        most_fragments: usize,
+        most_bytes: usize,
+    ) -> Result<Option<Self>> {
+        ensure(rows.is_sorted(), "rows", "others", "ascending ones")?;
+        let num_fragments = rows.last().map_or(0, |&row| fragment_of(row) + 1);
+        if num_fragments > most_fragments {
+            return Ok(None);
         }
-        Ok(Self { bytes })
+        let mut bytes = Vec::with_capacity(num_fragments + 1);
+        let (mut start, mut left) = (0, rows);
+        for fragment in 0..num_fragments {
+            let count = left.partition_point(|&row| fragment_of(row) <= fragment);
+            let (own, others) = left.split_at(count);
+            let stop = start + own.last().map_or(0, |&row| row_of(row) + 1);
+            bytes.push((start, stop));
+            (start, left) = (stop + 1, others);
+        }
+        bytes.push((start, start));
+        if start >= most_bytes {
+            return Ok(None);
+        }
+        let table = vec![!value; start + 1];
+        let mut marks = Self { bytes, table };
+        for &row in rows {
+            let place = marks.place(row);
+            let byte = marks.table.get_mut(place);
+            *byte.ok_or_else(|| out_of_range("row"))? = value;
+        }
+        Ok(Some(marks))
+    }
+
+    /// The bytes of the table.
+    pub fn size_bytes(&self) -> usize {
+        self.table.len()
     }
 
     /// The place of the byte of a row.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // the lower half
     fn place(&self, row: u64) -> usize {
         let last = self.bytes.len() - 1;
-        let fragment = usize::try_from(row >> 32).map_or(last, |fragment| fragment.min(last));
-        let (start, stop) = self
-            .bytes
-            .get(fragment)
-            .copied()
-            .map_or((0, 0), |bytes| bytes);
-        stop.min(start.saturating_add(row as u32 as usize))
-    }
-
-    /// Makes the table in which rows have the byte `value`, and all others do not.
-    pub fn marked(&self, rows: &[u64], value: bool, len: usize) -> Result<Vec<bool>> {
-        let mut table = vec![!value; len];
-        for &row in rows {
-            let byte = table.get_mut(self.place(row));
-            *byte.ok_or_else(|| out_of_range("row"))? = value;
-        }
-        Ok(table)
+        let bytes = self.bytes.get(fragment_of(row).min(last)).copied();
+        let (start, stop) = bytes.map_or((0, 0), |bytes| bytes);
+        stop.min(start.saturating_add(row_of(row)))
     }
 
     /// The byte of each row.
-    pub fn of(&self, rows: &[u64], table: &[bool]) -> Result<Vec<bool>> {
-        let mut marks = vec![false; rows.len()];
-        let mut is_inside = true;
-        for (mark, &row) in marks.iter_mut().zip(rows) {
-            match table.get(self.place(row)) {
-                Some(&byte) => *mark = byte,
-                None => is_inside = false,
-            }
-        }
-        is_inside
-            .then_some(marks)
-            .ok_or_else(|| out_of_range("row"))
+    pub fn of(&self, rows: &[u64]) -> Vec<bool> {
+        let marks = rows.iter().map(|&row| self.table.get(self.place(row)));
+        marks.map(|mark| mark.is_some_and(|&mark| mark)).collect()
     }
 
     /// The byte of each row of some parts; none for parts without any that is set.
-    pub fn of_each(&self, parts: &[&[u64]], table: &[bool]) -> Result<Vec<Option<Vec<bool>>>> {
-        let marks = parts.iter().map(|rows| {
-            let found = self.of(rows, table)?;
-            Ok(found.contains(&true).then_some(found))
-        });
-        marks.collect()
+    pub fn of_each(&self, parts: &[&[u64]]) -> Vec<Option<Vec<bool>>> {
+        let marks = parts.iter().map(|rows| self.of(rows));
+        marks
+            .map(|marks| marks.contains(&true).then_some(marks))
+            .collect()
     }
+}
+
+#[inline]
+fn fragment_of(row: u64) -> usize {
+    usize::try_from(row >> 32).map_or(usize::MAX - 1, |fragment| fragment)
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // the lower half
+fn row_of(row: u64) -> usize {
+    row as u32 as usize
 }
 
 #[cfg(test)]
@@ -83,39 +97,46 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
-    #[test]
-    fn rows_are_found_in_their_fragment_only() {
-        // Fragment 0 has 3 rows and fragment 1 one, each with a byte for the rows after them.
-        let fragments = Fragments::new(&[0, 4, 6], &[3, 5, 6], 7).unwrap();
-        let row = |fragment: u64, row: u64| fragment << 32 | row;
-        let table = fragments.marked(&[1, row(1, 0)], true, 7).unwrap();
-        assert_eq!(table, [0, 1, 0, 0, 1, 0, 0].map(|byte| byte == 1));
-        let rows = [
-            row(0, 1),
-            row(0, 9),
-            row(1, 0),
-            row(1, 1),
-            row(7, 0),
-            u64::MAX,
-        ];
-        let found = fragments.of(&rows, &table).unwrap();
-        assert_eq!(found, [true, false, true, false, false, false]);
-        let parts = [&rows[3..], &rows[..2]];
-        let each = fragments.of_each(&parts, &table).unwrap();
-        assert_eq!(each, [None, Some(vec![true, false])]);
-        let table = fragments.marked(&[1], false, 7).unwrap();
-        assert_eq!(fragments.of(&rows, &table).unwrap()[..2], [false, true]);
+    fn row(fragment: u64, row: u64) -> u64 {
+        fragment << 32 | row
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        assert!(Fragments::new(&[], &[], 1).is_err());
-        assert!(Fragments::new(&[0], &[0, 1], 2).is_err());
-        assert!(Fragments::new(&[0], &[2], 2).is_err());
-        assert!(Fragments::new(&[1], &[0], 2).is_err());
-        assert!(Fragments::new(&[-1], &[0], 2).is_err());
-        let fragments = Fragments::new(&[0], &[1], 2).unwrap();
-        assert!(fragments.of(&[5], &[false]).is_err());
-        assert!(fragments.of_each(&[&[5]], &[false]).is_err());
+    fn rows_are_found_in_their_fragment_only() {
+        let listed = [1, 2, row(1, 0), row(3, 4)];
+        let asked = [
+            row(0, 0),
+            row(0, 1),
+            row(0, 2),
+            row(0, 3),
+            row(1, 0),
+            row(1, 1),
+            row(2, 0),
+            row(3, 3),
+            row(3, 4),
+            row(3, 5),
+            row(4, 4),
+            u64::MAX,
+        ];
+        for value in [true, false] {
+            let marks = RowMarks::new(&listed, value, 4, 100).unwrap().unwrap();
+            let expected = asked.map(|row| listed.contains(&row) == value);
+            assert_eq!(marks.of(&asked), expected);
+            let nothing = RowMarks::new(&[], value, 0, 100).unwrap().unwrap();
+            assert_eq!(nothing.of(&asked), asked.map(|_| !value));
+        }
+        let marks = RowMarks::new(&listed, true, 4, 100).unwrap().unwrap();
+        let parts = [&asked[5..7], &asked[3..5]];
+        assert_eq!(marks.of_each(&parts), [None, Some(vec![false, true])]);
+    }
+
+    #[test]
+    fn tables_that_would_be_large_are_not_made() {
+        let listed = [row(0, 2), row(2, 9)];
+        assert!(RowMarks::new(&listed, true, 3, 16).unwrap().is_some());
+        assert!(RowMarks::new(&listed, true, 2, 16).unwrap().is_none());
+        assert!(RowMarks::new(&listed, true, 3, 15).unwrap().is_none());
+        assert!(RowMarks::new(&[u64::MAX], true, 3, 15).unwrap().is_none());
+        assert!(RowMarks::new(&[2, 1], true, 3, 15).is_err());
     }
 }

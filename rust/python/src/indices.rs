@@ -3,10 +3,9 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::error::signed;
 use pilum_kernels::key_rows::KeyRows;
-use pilum_kernels::row_marks::Fragments;
 use pilum_kernels::row_set_writer::Packed;
 use pilum_kernels::zone_bounds::{Order, zone_bounds as bounds_of_zones};
-use pilum_kernels::{bloom, order, row_maps, trigrams};
+use pilum_kernels::{bloom, order, row_maps, row_marks, trigrams};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -200,53 +199,54 @@ pub fn pack_row_maps<'py>(
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
 }
 
-/// A byte for each row of some fragments, those of `rows` with `value`; see `row_marks`.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)]
-pub fn mark_rows<'py>(
-    py: Python<'py>,
-    rows: PyReadonlyArray1<'py, u64>,
-    value: bool,
-    starts: PyReadonlyArray1<'py, i64>,
-    stops: PyReadonlyArray1<'py, i64>,
-    len: usize,
-) -> PyResult<Made<'py, bool>> {
-    let (rows, starts, stops) = (slice(&rows)?, slice(&starts)?, slice(&stops)?);
-    let made = py.detach(|| Fragments::new(starts, stops, len)?.marked(rows, value, len));
-    Ok(made.map_err(impossible)?.into_pyarray(py))
-}
+/// A set of rows as a byte for each row; see `row_marks`.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct RowMarks(row_marks::RowMarks);
 
-/// The byte of each row in a table of `mark_rows`.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)]
-pub fn marks_of<'py>(
-    py: Python<'py>,
-    rows: PyReadonlyArray1<'py, u64>,
-    starts: PyReadonlyArray1<'py, i64>,
-    stops: PyReadonlyArray1<'py, i64>,
-    table: PyReadonlyArray1<'py, bool>,
-) -> PyResult<Made<'py, bool>> {
-    let (rows, starts, stops) = (slice(&rows)?, slice(&starts)?, slice(&stops)?);
-    let table = slice(&table)?;
-    let made = py.detach(|| Fragments::new(starts, stops, table.len())?.of(rows, table));
-    Ok(made.map_err(impossible)?.into_pyarray(py))
-}
+#[pymethods]
+impl RowMarks {
+    /// Marks rows in ascending order; none if that takes more fragments or bytes.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)]
+    fn made(
+        py: Python<'_>,
+        rows: PyReadonlyArray1<'_, u64>,
+        value: bool,
+        most_fragments: usize,
+        most_bytes: usize,
+    ) -> PyResult<Option<Self>> {
+        let rows = slice(&rows)?;
+        let made = py.detach(|| row_marks::RowMarks::new(rows, value, most_fragments, most_bytes));
+        Ok(made.map_err(impossible)?.map(Self))
+    }
 
-/// The byte of each row of some parts; none for parts without any that is set.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)]
-pub fn marks_of_each<'py>(
-    py: Python<'py>,
-    parts: Vec<PyReadonlyArray1<'py, u64>>,
-    starts: PyReadonlyArray1<'py, i64>,
-    stops: PyReadonlyArray1<'py, i64>,
-    table: PyReadonlyArray1<'py, bool>,
-) -> PyResult<Vec<Option<Made<'py, bool>>>> {
-    let parts = parts.iter().map(slice).collect::<PyResult<Vec<_>>>()?;
-    let (starts, stops, table) = (slice(&starts)?, slice(&stops)?, slice(&table)?);
-    let made = py.detach(|| Fragments::new(starts, stops, table.len())?.of_each(&parts, table));
-    let made = made.map_err(impossible)?.into_iter();
-    Ok(made.map(|marks| Some(marks?.into_pyarray(py))).collect())
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+
+    /// The byte of each row.
+    #[allow(clippy::needless_pass_by_value)]
+    fn of<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray1<'py, u64>,
+    ) -> PyResult<Made<'py, bool>> {
+        let rows = slice(&rows)?;
+        Ok(py.detach(|| self.0.of(rows)).into_pyarray(py))
+    }
+
+    /// The byte of each row of some parts; none for parts without any that is set.
+    #[allow(clippy::needless_pass_by_value)]
+    fn of_each<'py>(
+        &self,
+        py: Python<'py>,
+        parts: Vec<PyReadonlyArray1<'py, u64>>,
+    ) -> PyResult<Vec<Option<Made<'py, bool>>>> {
+        let parts = parts.iter().map(slice).collect::<PyResult<Vec<_>>>()?;
+        let made = py.detach(|| self.0.of_each(&parts)).into_iter();
+        Ok(made.map(|marks| Some(marks?.into_pyarray(py))).collect())
+    }
 }
 
 /// The places of keys in ascending order; equal keys keep theirs.

@@ -55,11 +55,10 @@ mod _kernels {
     use crate::hnsw::{HnswBuilder, HnswGraph, HnswVectors, nearest_hnsw};
     #[pymodule_export]
     use crate::indices::{
-        NumberRows, RowBitmap, StringRows, TrigramPostings, bloom_filters, bloom_matches,
-        equal_pairs, equal_rows, hash_fixed, hash_strings, intersect_rows, mark_rows, marks_of,
-        marks_of_each, pack_row_maps, pack_row_sets, places_of_strings, sort_pairs, stable_order,
-        trigrams_of, unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets,
-        zone_bounds,
+        NumberRows, RowBitmap, RowMarks, StringRows, TrigramPostings, bloom_filters, bloom_matches,
+        equal_pairs, equal_rows, hash_fixed, hash_strings, intersect_rows, pack_row_maps,
+        pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
+        unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets, zone_bounds,
     };
     #[pymodule_export]
     use crate::inverted::{
