@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -196,22 +196,30 @@ _NOTHING = Condition.every(False, False)
 def _leaf(node: Expression, *, truth: bool) -> ColumnMask | None:
     """Return a condition on one column; None if the node is none, or of no known type."""
     found = _sets(node)
-    if found is None or any("." in name for name in found[0]):
+    if found is None or any("." in name for name in found.path):
         return None  # the path of a column with a dot in its name is not unique
-    path, is_hard, true, false = found
-    if truth:
-        return ColumnMask(path, true, node, is_hard)
-    return ColumnMask(path, false, Not(node), is_hard)
+    condition = found.true if truth else found.false
+    if condition is None:
+        condition = ~found.true & _VALUES
+    return ColumnMask(found.path, condition, node if truth else Not(node), found.is_hard)
 
 
-_Sets: TypeAlias = tuple[tuple[str, ...], bool, Condition, Condition]
-"""The path of a column, whether it has texts, for which values a node is true, and false."""
+class _Sets(NamedTuple):
+    """The path of a column, whether it has texts, for which values a node is true, and false.
+
+    Where `false` is None, the node is false for all other values.
+    """
+
+    path: tuple[str, ...]
+    is_hard: bool
+    true: Condition
+    false: Condition | None = None
 
 
 def _sets(node: Expression) -> _Sets | None:
     match node:
         case IsNull(operand=Column(path=path)):
-            return path, False, _NULL, _VALUES
+            return _Sets(path, False, _NULL, _VALUES)
         case Column(path=path):
             return _of_values(path, pa.bool_(), _compared("=", scalar_of(True)))
         case Compare(operator=operator, left=Column(path=path), right=Constant(value=value)):
@@ -220,10 +228,10 @@ def _sets(node: Expression) -> _Sets | None:
             return _comparison(path, MIRRORED[operator], value)
         case InSet(operand=Column(path=path), values=values, has_null=has_null):
             found = _of_values(path, values.type, _among(values))
-            return (*found[:3], _NOTHING) if found and has_null else found
+            return found._replace(false=_NOTHING) if found and has_null else found
         case Like(operand=Column(path=path), pattern=Constant(value=value), ignore_case=ignored):
             if not value.is_valid:
-                return path, True, _NOTHING, _NOTHING
+                return _Sets(path, True, _NOTHING, _NOTHING)
             pattern = value.as_py()
             like = _like_ignoring_case(pattern) if ignored else _like(pattern)
             return _of_values(path, value.type, like)
@@ -243,12 +251,12 @@ _AROUND: dict[str, Callable[[bytes], Condition]] = {
 
 def _of_values(path: tuple[str, ...], arrow: pa.DataType, true: Condition | None) -> _Sets | None:
     """Return the sets of a node that is false for all other values, and null for null."""
-    return None if true is None else (path, _is_bytes(arrow), true, ~true & _VALUES)
+    return None if true is None else _Sets(path, _is_bytes(arrow), true)
 
 
 def _comparison(path: tuple[str, ...], operator: str, value: pa.Scalar) -> _Sets | None:
     if not value.is_valid:
-        return path, False, _NOTHING, _NOTHING
+        return _Sets(path, False, _NOTHING, _NOTHING)
     return _of_values(path, value.type, _compared(operator, value))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.blocks import number_values
 from pilum.errors import CorruptFileError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.rows import Addresses, addresses_in, fragment_ids_of, rows_of
@@ -23,7 +22,7 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragments import Fragments
-from pilum.table.read.scan import ScanOptions, scan_tables
+from pilum.table.read.scan import ScanOptions, scan_addresses
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
@@ -59,12 +58,10 @@ def matching_addresses(
     """
     if filter is None and fragment_ids is None:
         return None
-    asked = ScanOptions(columns=(), with_row_address=True, filter=filter, fragment_ids=fragment_ids)
-    asked = with_selection(snapshot, asked, replace(use, segments=None))
-    tables = scan_tables(snapshot, asked)
-    parts = [
-        number_values(chunk) for table in tables for chunk in table.column(0).chunks if len(chunk)
-    ]
+    asked = ScanOptions(filter=filter, fragment_ids=fragment_ids)
+    others = use if use.segments is None else replace(use, segments=None)
+    asked = with_selection(snapshot, asked, others)
+    parts = scan_addresses(snapshot, asked)
     if not parts:
         return np.empty(0, dtype=np.uint64)
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)

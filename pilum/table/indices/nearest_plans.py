@@ -258,10 +258,9 @@ class NearestPlan:
         filter, snapshot = self._filter, self.snapshot
         if not isinstance(filter, SqlFilter) or not filter.is_lasting:
             return self._rows_allowed(self.index, filter)
-        uuids = tuple(segment.segment.entry.uuid for segment, _ in self.index.segments)
         version = snapshot.manifest.version, snapshot.manifest.transaction_file
         own = id(filter), self.fragment_ids, self.use
-        key = NearestPlan, snapshot.store.identity, version, uuids, own
+        key = NearestPlan, snapshot.store.identity, version, self.index.uuids, own
         cache = snapshot.session.indices
         found: tuple[ref[SqlFilter], list[RowSet | None]] | None = cache.get(key)
         if found is None or found[0]() is not filter:  # another filter may have its id by now

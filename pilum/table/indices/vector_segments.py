@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -74,6 +75,11 @@ class VectorSegments:
     def name(self) -> str:
         """The name of the index."""
         return self.segments[0][0].name
+
+    @cached_property
+    def uuids(self) -> tuple[str, ...]:
+        """The uuids of the segments."""
+        return tuple(segment.segment.entry.uuid for segment, _ in self.segments)
 
     @property
     def metric(self) -> Metric:

@@ -26,7 +26,7 @@ from pilum.format.meta_columns import (
     ROW_ID,
     ROW_OFFSET,
 )
-from pilum.format.rows import addresses_in, by_fragment, first_address, rows_of
+from pilum.format.rows import Addresses, addresses_in, by_fragment, first_address, rows_of
 from pilum.format.schema import Schema
 from pilum.format.text_forms import TextForm
 from pilum.table.model.fragments import Fragments
@@ -40,6 +40,7 @@ __all__ = [
     "ScanColumn",
     "scan_columns",
     "undeleted",
+    "window_addresses",
     "with_nullable_ids",
     "without_ids",
 ]
@@ -165,9 +166,8 @@ class MetaColumns:
         return partial(self._of_window, reader)
 
     def _of_window(self, reader: FragmentReader, name: str, wanted: WantedRows) -> pa.Array:
-        if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
-            # Row numbers with another start; adding the start to others would copy them.
-            return number_array(wanted(first_address(reader.id)).view(np.uint64))
+        if self._is_address(name):
+            return number_array(window_addresses(reader, wanted))
         return self.values(reader, name, wanted(0))
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
@@ -201,6 +201,14 @@ class MetaColumns:
         fragments = self._snapshot.manifest.fragments
         bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)]).tolist()
         return {int(one.id): first for one, first in zip(fragments, bounds, strict=False)}
+
+
+def window_addresses(reader: FragmentReader, wanted: WantedRows) -> Addresses:
+    """Return the addresses of the rows of a window of a fragment."""
+    if reader.id <= _MAX_SIGNED_ID:
+        # Row numbers with another start; adding the start to others would copy them.
+        return wanted(first_address(reader.id)).view(np.uint64)
+    return addresses_in(reader.id, wanted(0))
 
 
 def _addresses(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -135,32 +135,33 @@ class Masks:
         The calling thread tests the first windows if they are small, as a limit may need no others.
         It also tests the last part of the last window of a local file, as it then waits.
         """
-        running: deque[tuple[Window, list[Future[pa.BooleanArray]]]] = deque()
-        left: tuple[list[Future[pa.BooleanArray]], Window] | None = None
+        running: deque[_Tested] = deque()
+        left: Window | None = None
         ahead = 0
         try:
             for number, window in enumerate(windows):
                 is_remote = window.source.store.is_remote
                 if number < _ALONE and not (running or is_remote) and self._is_small(window):
-                    yield from _tested(window, [_done(self._of_part(window))])
+                    yield from _finished(window, [], [self._of_part(window)])
                     continue
                 if left is not None:
-                    left[0].append(submit(partial(self._of_part, left[1])))
+                    running[-1][1].append(submit(partial(self._of_part, left)))
                 start = submit_waiting if is_remote else submit
                 *parts, last = self._parts(window)
                 tests = [start(partial(self._of_part, part)) for part in parts]
                 if is_remote:
                     tests.append(start(partial(self._of_part, last)))
-                left = None if is_remote else (tests, last)
+                left = None if is_remote else last
                 running.append((window, tests))
                 ahead += len(parts) + 1
                 while len(running) > 1 and ahead > 2 * num_threads():
                     ahead -= len(running[0][1])
-                    yield from _tested(*running.popleft())
-            if left is not None:
-                left[0].append(_done(self._of_part(left[1])))
-            while running:
-                yield from _tested(*running.popleft())
+                    yield from _finished(*running.popleft())
+            own = [] if left is None else [self._of_part(left)]
+            while len(running) > 1:
+                yield from _finished(*running.popleft())
+            if running:
+                yield from _finished(*running.popleft(), own)
         finally:
             for _, tests in running:
                 for test in tests:
@@ -245,6 +246,9 @@ class Masks:
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 
+_Tested: TypeAlias = tuple[Window, list[Future[pa.BooleanArray]]]
+"""A window, and the tests of its parts."""
+
 _Known: TypeAlias = tuple[Schema | None, Masks | None]
 """The schema that a filter was split for, and its parts."""
 
@@ -287,16 +291,14 @@ def _test_segment(mask: ColumnMask, column: ScanColumn, segment: Segment) -> pa.
     return SqlFilter((column.name,), mask.node).mask(batch)
 
 
-def _done(found: pa.BooleanArray) -> Future[pa.BooleanArray]:
-    """Return the result of a test as that of a thread."""
-    done: Future[pa.BooleanArray] = Future()
-    done.set_result(found)
-    return done
+def _finished(
+    window: Window, tests: list[Future[pa.BooleanArray]], last: Sequence[pa.BooleanArray] = ()
+) -> Iterator[Window]:
+    """Wait for the tests of a window, and yield it with only its matching rows, if any.
 
-
-def _tested(window: Window, tests: list[Future[pa.BooleanArray]]) -> Iterator[Window]:
-    """Wait for the tests of a window, and yield it with only its matching rows, if any."""
-    found = [test.result() for test in tests]
+    `last` is the result of a last part that no other thread tests.
+    """
+    found = [*(test.result() for test in tests), *last]
     kept = found[0] if len(found) == 1 else pa.concat_arrays(found)
     if kept.true_count:
         yield replace(window, kept=kept)

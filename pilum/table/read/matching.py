@@ -151,16 +151,17 @@ def runs_to_read(
     That is None for rows that are sure to match. Of many rows, terms of the filter that are true
     for all of them are not tested.
     """
-    whole = RowRanges.of((start, stop))
-    zones = _all_zones(fragment, schema, filter) if len(whole.bounds) else {}
+    if start >= stop:
+        return
+    whole = RowRanges.one(start, stop)
+    zones = _all_zones(fragment, schema, filter)
     if not zones:
         yield whole, filter
         return
     bounds = next(iter(zones.values())).row_bounds
     found = filter.matching(zones, len(bounds) - 1)
-    may, must = found.may, found.may & found.must
-    are_all = bool(may.all())
-    rows = whole if are_all else _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
+    may = found.may
+    rows = whole if may.all() else _clipped(_ranges(bounds, np.flatnonzero(may)), start, stop)
     if rows.num_rows < _SURE_ROWS:
         if len(rows.bounds):
             yield rows, filter
@@ -168,6 +169,7 @@ def runs_to_read(
     are_sure = found.are_sure
     left = filter if all(are_sure) else filter.without(are_sure)
     at = start
+    must = may & found.must
     if must.any():
         sure = _clipped(_ranges(bounds, np.flatnonzero(must)), start, stop)
         for first, end in sure.bounds[sure.stops - sure.starts >= _SURE_ROWS].tolist():
@@ -175,8 +177,10 @@ def runs_to_read(
                 yield before, left
             yield RowRanges.one(first, end), None
             at = end
-    if len((after := _clipped(rows, at, stop)).bounds):
-        yield after, left
+    if at > start:
+        rows = _clipped(rows, at, stop)
+    if len(rows.bounds):
+        yield rows, left
 
 
 def _all_zones(

@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pilum.blocks import number_values
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import materialized
 from pilum.format.fields import Field
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
-from pilum.format.rows import BATCH_ROWS, RowRanges
+from pilum.format.rows import BATCH_ROWS, Addresses, RowRanges
 from pilum.format.text_forms import TextForm
 from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
-from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns
+from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns, window_addresses
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
@@ -53,6 +54,7 @@ __all__ = [
     "column_names",
     "count_rows",
     "scan",
+    "scan_addresses",
     "scan_schema",
     "scan_table",
     "scan_tables",
@@ -197,6 +199,25 @@ def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
     return sum(_counts(snapshot, options.for_table()))
 
 
+def scan_addresses(snapshot: Snapshot, options: ScanOptions) -> list[Addresses]:
+    """Return the addresses of the rows of a scan, in its order.
+
+    Of the options, the filter, the selection and the fragments apply.
+    """
+    if options.filter is None or options.selection is not None:
+        tables = scan_tables(snapshot, _addresses(options))
+        return [number_values(chunk) for table in tables for chunk in table.column(0).chunks]
+    found = _tested_windows(snapshot, options.for_table(), options.filter)
+    return [
+        _addresses_of(window if mask is None else window.matching(mask)) for window, mask in found
+    ]
+
+
+def _addresses_of(window: Window) -> Addresses:
+    assert isinstance(window.source, FragmentReader)
+    return window_addresses(window.source, window.wanted)
+
+
 def _is_of_all(snapshot: Snapshot, options: ScanOptions) -> bool:
     """Return whether all rows are requested that indices found, in all fragments."""
     selection = options.selection
@@ -230,16 +251,27 @@ def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
 
 
 def _tested_counts(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) -> Iterator[int]:
-    from pilum.table.read.matching import matching_windows
+    for window, mask in _tested_windows(snapshot, options, filter):
+        yield window.num_rows if mask is None else int(mask.true_count)
 
+
+def _tested_windows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> Iterator[tuple[Window, pa.BooleanArray | None]]:
+    """Yield windows with rows that match a filter, and a mask of these; None if all rows match.
+
+    Only columns of the filter are read.
+    """
     windows = _windows(snapshot, options, _tested_columns(snapshot, filter).fields)
     for narrowed, rest in _narrowed(snapshot, windows, ()):
         if rest is None:
-            yield from (window.num_rows for window in narrowed)
-        else:
-            lean = map(Window.lean, narrowed)
-            found = matching_windows(lean, _tested_columns(snapshot, rest), rest)
-            yield from (int(mask.true_count) for _, _, mask in found)
+            yield from ((window, None) for window in narrowed)
+            continue
+        from pilum.table.read.matching import matching_windows
+
+        lean = map(Window.lean, narrowed)
+        found = matching_windows(lean, _tested_columns(snapshot, rest), rest)
+        yield from ((window, mask) for window, _, mask in found)
 
 
 def _narrowed(
@@ -555,8 +587,7 @@ def _wanted_rows(
 
             runs = runs_to_read(fragment, snapshot.described, options.filter, start, stop)
             for rows, left in runs:
-                if len(rows.bounds):
-                    yield fragment, rows, left
+                yield fragment, rows, left
             continue
         rows = RowRanges.one(start, stop)
         if options.selection is not None:
