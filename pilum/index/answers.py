@@ -6,25 +6,45 @@
 
 A row reference is a uint64: the address of a row or its stable row id, as the index type stores
 it. A set lists rows, or says which rows it does not contain, so that NOT costs nothing. It is a
-sorted array or a Roaring bitmap, as the index has it; two bitmaps are combined as bitmaps.
+sorted array, a Roaring bitmap or bits of adjacent rows, as the index or a scan has it; two bitmaps
+are combined as bitmaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from pilum.format.rows import Addresses
+from pilum.kernels import places_of_bits
 
-__all__ = ["Answer", "RowSet", "distinct", "is_among"]
+__all__ = ["Answer", "RowBits", "RowSet", "distinct", "is_among"]
 
 Integer = TypeVar("Integer", bound=np.integer)
 
 _EMPTY = np.empty(0, dtype=np.uint64)
+
+
+class RowBits(NamedTuple):
+    """Adjacent rows of a fragment, with a bit for each.
+
+    Attributes:
+        first: The reference of the first row, less than 2^63.
+        bitmap: The bits, least significant first.
+        start: The number of the bit of the first row.
+        num_rows: The number of rows.
+        num_set: The number of rows whose bit is set.
+    """
+
+    first: int
+    bitmap: NDArray[np.uint8]
+    start: int
+    num_rows: int
+    num_set: int
 
 
 class RowSet:
@@ -36,13 +56,15 @@ class RowSet:
 
     Attributes:
         is_complement: See above.
+        bits: The rows in `listed` as bits, in ascending order, if they are kept as such.
     """
 
-    __slots__ = ("_bitmap", "_listed", "is_complement")
+    __slots__ = ("_bitmap", "_listed", "bits", "is_complement")
 
     def __init__(self, listed: Addresses | BitMap64 = _EMPTY, is_complement: bool = False) -> None:
         self._bitmap: BitMap64 | None = None
         self._listed: Addresses | None = None
+        self.bits: Sequence[RowBits] | None = None
         if isinstance(listed, BitMap64):
             self._bitmap = listed
         else:
@@ -57,9 +79,19 @@ class RowSet:
         ordered = np.sort(references)
         return cls(ordered if _is_ascending(ordered) else distinct(ordered))
 
+    @classmethod
+    def of_bits(cls, bits: Sequence[RowBits]) -> RowSet:
+        """Build a set of the rows whose bits are set, given runs of rows in ascending order."""
+        made = cls()
+        made._listed, made.bits = None, bits
+        return made
+
     @property
     def listed(self) -> Addresses:
         """The references that the set contains or, of a complement, does not; uint64, sorted."""
+        if self._listed is None and self.bits is not None:
+            found = [places_of_bits(r.bitmap, r.start, r.num_rows, r.first) for r in self.bits]
+            self._listed = np.concatenate([_EMPTY, *[rows.view(np.uint64) for rows in found]])
         if self._listed is None:
             assert self._bitmap is not None
             self._listed = np.frombuffer(self._bitmap.to_array(), dtype=np.uint64)
@@ -68,7 +100,16 @@ class RowSet:
     @property
     def num_listed(self) -> int:
         """The number of references in `listed`."""
+        if self.bits is not None:
+            return sum([run.num_set for run in self.bits])
         return len(self.listed if self._bitmap is None else self._bitmap)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory of the set, without what is derived from it."""
+        if self.bits is not None:
+            return sum([run.bitmap.nbytes for run in self.bits])
+        return 8 * self.num_listed
 
     def count_listed(self, first: int, stop: int) -> int:
         """Return how many of `listed` are in [first, stop)."""
@@ -99,7 +140,7 @@ class RowSet:
 
     def __invert__(self) -> RowSet:
         inverse = RowSet(_EMPTY, not self.is_complement)
-        inverse._listed, inverse._bitmap = self._listed, self._bitmap
+        inverse._listed, inverse._bitmap, inverse.bits = self._listed, self._bitmap, self.bits
         return inverse
 
     def __and__(self, other: RowSet) -> RowSet:

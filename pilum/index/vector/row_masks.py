@@ -38,12 +38,8 @@ class RowMask:
 
     def __init__(self, allowed: RowSet) -> None:
         self.allowed = allowed
-        self._listed = allowed.listed
         self._outside = bool(allowed.is_complement)
-        most_bytes = _FREE_BYTES + _BYTES_PER_ROW * len(self._listed)
-        self._marks = RowMarks.made(
-            np.ascontiguousarray(self._listed), not self._outside, _MAX_FRAGMENTS, most_bytes
-        )
+        self._marks = self._made()
         self._of_partitions: dict[int, NDArray[np.bool_] | None] = {}
         self._kept_bytes = 0
 
@@ -80,7 +76,15 @@ class RowMask:
         """Return which of some rows are in the set."""
         if self._marks is not None:
             return self._marks.of(np.ascontiguousarray(rows))
-        listed = self._listed
+        listed = self.allowed.listed
         places = listed.searchsorted(rows)
         places[places == len(listed)] = 0
         return np.asarray((listed[places] == rows) ^ self._outside)
+
+    def _made(self) -> RowMarks | None:
+        """Build the table, unless it would be large for what it says."""
+        allowed = self.allowed
+        most = _MAX_FRAGMENTS, _FREE_BYTES + _BYTES_PER_ROW * allowed.num_listed
+        if allowed.bits is not None and not self._outside:
+            return RowMarks.of_bits([run[:4] for run in allowed.bits], *most)
+        return RowMarks.made(np.ascontiguousarray(allowed.listed), not self._outside, *most)

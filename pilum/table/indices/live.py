@@ -6,7 +6,7 @@ are left out, and so are rows of fragments that it no longer covers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,14 +16,17 @@ from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError
 from pilum.expressions.filter import BoundFilter
-from pilum.format.rows import Addresses, addresses_in, fragment_ids_of, rows_of
-from pilum.index.answers import RowSet, is_among
+from pilum.format.rows import Addresses, addresses_in, first_address, fragment_ids_of, rows_of
+from pilum.index.answers import RowBits, RowSet, is_among
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.segments import OpenSegment
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragments import Fragments
-from pilum.table.read.scan import ScanOptions, scan_addresses
+from pilum.table.read.columns import MAX_SIGNED_ID, window_addresses
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.scan import ScanOptions, scan_addresses, windows_of_matches
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import Window
 
 __all__ = [
     "allowed_rows",
@@ -31,21 +34,24 @@ __all__ = [
     "is_plain",
     "live_addresses",
     "live_rows",
-    "matching_addresses",
+    "matching_rows",
     "require_rows",
 ]
+
+_NO_ADDRESSES = np.empty(0, dtype=np.uint64)
+_ADDRESS_BITS = 64
 
 AllReferences = Callable[[], Addresses]
 """Function that returns all rows that an index refers to; they may repeat."""
 
 
-def matching_addresses(
+def matching_rows(
     snapshot: Snapshot,
     filter: BoundFilter | None,
     fragment_ids: tuple[int, ...] | None,
     use: IndexUse,
-) -> Addresses | None:
-    """Return the addresses of the live rows of fragments that match a filter, ascending.
+) -> RowSet | None:
+    """Return the addresses of the live rows of fragments that match a filter.
 
     Args:
         snapshot: The version.
@@ -61,20 +67,39 @@ def matching_addresses(
     asked = ScanOptions(filter=filter, fragment_ids=fragment_ids)
     others = use if use.segments is None else replace(use, segments=None)
     asked = with_selection(snapshot, asked, others)
-    parts = scan_addresses(snapshot, asked)
-    if not parts:
-        return np.empty(0, dtype=np.uint64)
-    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
     are_ascending = snapshot.manifest.fragments.are_ascending
     if fragment_ids is not None and are_ascending:
         are_ascending = all(one < other for one, other in pairwise(fragment_ids))
-    return found if are_ascending else np.sort(found)
+    if filter is None or asked.selection is not None:
+        parts = scan_addresses(snapshot, asked)
+    else:
+        windows = windows_of_matches(snapshot, asked, filter)
+        bits = _bits_of(windows) if are_ascending else None
+        if bits is not None:
+            return RowSet.of_bits(bits)
+        parts = [window_addresses(fragment, window.wanted) for fragment, window in windows]
+    found = parts[0] if len(parts) == 1 else np.concatenate([_NO_ADDRESSES, *parts])
+    return RowSet(found if are_ascending else np.sort(found))
+
+
+def _bits_of(windows: Sequence[tuple[FragmentReader, Window]]) -> list[RowBits] | None:
+    """Return the rows of windows as bits; None if that takes more memory than to list them."""
+    bits: list[RowBits] = []
+    for fragment, window in windows:
+        kept, bounds = window.kept, window.rows.bounds
+        if kept is None or len(bounds) != 1 or fragment.id > MAX_SIGNED_ID:
+            return None
+        bitmap = np.frombuffer(kept.buffers()[1], np.uint8)
+        first = first_address(fragment.id) + int(bounds[0, 0])
+        bits.append(RowBits(first, bitmap, kept.offset, len(kept), window.num_rows))
+    num_rows, num_set = sum([run.num_rows for run in bits]), sum([run.num_set for run in bits])
+    return bits if num_set * _ADDRESS_BITS > num_rows else None
 
 
 def allowed_rows(
     segment: OpenSegment,
     references: AllReferences,
-    matching: Addresses | None,
+    matching: RowSet | None,
     *,
     has_others: bool = False,
 ) -> RowSet | None:
@@ -83,7 +108,7 @@ def allowed_rows(
     Args:
         segment: The segment.
         references: Returns all rows that the index refers to.
-        matching: Addresses of the rows to search, ascending; None for all.
+        matching: Addresses of the rows to search; None for all.
         has_others: As in `live_rows`.
     """
     allowed = live_rows(segment, references, has_others=has_others)
@@ -94,8 +119,8 @@ def allowed_rows(
     else:
         known = np.unique(references())
         addresses, is_there = segment.addresses(known)
-        own = known[is_there & np.isin(addresses, matching)]
-    return RowSet(own) if allowed is None else RowSet(own) & allowed
+        own = RowSet(known[is_there & np.isin(addresses, matching.listed)])
+    return own if allowed is None else own & allowed
 
 
 def is_plain(segment: OpenSegment) -> bool:

@@ -23,14 +23,14 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import Addresses
-from pilum.index.answers import is_among
+from pilum.index.answers import RowSet
 from pilum.index.minhash.index import MinHashIndex
 from pilum.index.minhash.minhash_lsh import MINHASH_LSH
 from pilum.index.minhash.parameters import MinHashParameters
 from pilum.index.minhash.queries import MinHashQuery
 from pilum.index.minhash.signatures import Signatures, Signer, distances
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.live import live_addresses, matching_addresses, require_rows
+from pilum.table.indices.live import live_addresses, matching_rows, require_rows
 from pilum.table.indices.nearest import DISTANCE
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments, indexed_column
@@ -200,7 +200,7 @@ class _Run:
             return Nearest.of((), self.k)
         parts = []
         if self.source.segments:
-            matching = matching_addresses(self.snapshot, filter, fragment_ids, use)
+            matching = matching_rows(self.snapshot, filter, fragment_ids, use)
             parts += [self._by_index(segment, matching) for segment in self.source.segments]
         rest = self.source.rest(self.snapshot, fragment_ids, use)
         if rest:
@@ -210,13 +210,13 @@ class _Run:
             raise CorruptFileError("the index names a row twice", f"column {self.source.path!r}")
         return best
 
-    def _by_index(self, segment: OpenSegment, matching: Addresses | None) -> Nearest:
+    def _by_index(self, segment: OpenSegment, matching: RowSet | None) -> Nearest:
         index, best = segment.index, Nearest.of((), self.k)
         assert isinstance(index, MinHashIndex)
         for references, values in index.candidates(self.query):
             addresses, is_found = live_addresses(segment, references)
             if matching is not None:
-                is_found &= is_among(addresses, matching)
+                is_found &= matching.contains(addresses)
             require_rows(segment, addresses[is_found])
             ids = references if segment.has_ids else addresses
             best = self._better(best, ids, values, is_found)

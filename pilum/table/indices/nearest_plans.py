@@ -28,7 +28,7 @@ from pilum.index.vector.quantizer import NearestQuery
 from pilum.index.vector.vectors import Matrix
 from pilum.table.indices.exact import ExactQuery, VectorColumn, nearest_by_scan, refined
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.live import matching_addresses
+from pilum.table.indices.live import matching_rows
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments
 from pilum.table.indices.vector_segments import VectorSegments, are_kept, vector_segments
@@ -265,8 +265,8 @@ class NearestPlan:
         found: tuple[ref[SqlFilter], list[RowSet | None]] | None = cache.get(key)
         if found is None or found[0]() is not filter:  # another filter may have its id by now
             found = ref(filter), self._rows_allowed(self.index, filter)
-            num_rows = sum(rows.num_listed for rows in found[1] if rows is not None)
-            cache.put(key, found, _ENTRY_BYTES + 8 * num_rows)
+            size_bytes = sum([rows.size_bytes for rows in found[1] if rows is not None])
+            cache.put(key, found, _ENTRY_BYTES + size_bytes)
         return found[1]
 
     def _rows_allowed(
@@ -275,7 +275,7 @@ class NearestPlan:
         fragment_ids = self.fragment_ids
         if filter is not None or fragment_ids is not None:
             fragment_ids = tuple(int(one) for one in self._fragments & index.fragments)
-        return index.allowed(matching_addresses(self.snapshot, filter, fragment_ids, self.use))
+        return index.allowed(matching_rows(self.snapshot, filter, fragment_ids, self.use))
 
 
 def _no_filter() -> None:

@@ -42,7 +42,7 @@ from pilum.index.inverted.queries import (
 from pilum.index.inverted.search import search
 from pilum.index.inverted.tokens import Analyzer
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.live import allowed_rows, is_plain, matching_addresses
+from pilum.table.indices.live import allowed_rows, is_plain, matching_rows
 from pilum.table.indices.rows import document_type, existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search
 from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments, segments
@@ -362,9 +362,9 @@ class _Search:
         return existing if wanted is None else existing & BitMap(wanted)
 
     @cached_property
-    def _matching(self) -> Addresses | None:
+    def _matching(self) -> RowSet | None:
         """The addresses of the rows to search; None for all."""
-        return matching_addresses(self.snapshot, self._filter, self.options.fragment_ids, self.use)
+        return matching_rows(self.snapshot, self._filter, self.options.fragment_ids, self.use)
 
     @property
     def _filter(self) -> BoundFilter | None:

@@ -86,11 +86,11 @@ class VectorSegments:
         """The metric of the index."""
         return self.segments[0][1].model.metric
 
-    def allowed(self, matching: Addresses | None) -> list[RowSet | None]:
+    def allowed(self, matching: RowSet | None) -> list[RowSet | None]:
         """Return for each segment the rows that may be returned; None for all.
 
         Args:
-            matching: Addresses of the rows to search, ascending; None for all.
+            matching: Addresses of the rows to search; None for all.
         """
         return [
             allowed_rows(segment, index.references, matching) for segment, index in self.segments

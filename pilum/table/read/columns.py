@@ -34,6 +34,7 @@ from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
+    "MAX_SIGNED_ID",
     "MetaColumns",
     "MetaValues",
     "ReadColumns",
@@ -51,7 +52,8 @@ MetaValues = Callable[[str, WantedRows], pa.Array]
 """Function that computes a meta column of a window, given its name."""
 
 _UNKNOWN_VERSION = 1
-_MAX_SIGNED_ID = (1 << 31) - 1
+MAX_SIGNED_ID = (1 << 31) - 1
+"""The greatest id of a fragment whose addresses are signed numbers, too."""
 
 
 class ScanColumn:
@@ -205,7 +207,7 @@ class MetaColumns:
 
 def window_addresses(reader: FragmentReader, wanted: WantedRows) -> Addresses:
     """Return the addresses of the rows of a window of a fragment."""
-    if reader.id <= _MAX_SIGNED_ID:
+    if reader.id <= MAX_SIGNED_ID:
         # Row numbers with another start; adding the start to others would copy them.
         return wanted(first_address(reader.id)).view(np.uint64)
     return addresses_in(reader.id, wanted(0))

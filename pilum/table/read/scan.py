@@ -32,7 +32,7 @@ from pilum.format.rows import BATCH_ROWS, Addresses, RowRanges
 from pilum.format.text_forms import TextForm
 from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
-from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns, window_addresses
+from pilum.table.read.columns import MetaColumns, ReadColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
@@ -58,6 +58,7 @@ __all__ = [
     "scan_schema",
     "scan_table",
     "scan_tables",
+    "windows_of_matches",
 ]
 
 _FIRST_WINDOW_BATCHES = 4
@@ -204,18 +205,22 @@ def scan_addresses(snapshot: Snapshot, options: ScanOptions) -> list[Addresses]:
 
     Of the options, the filter, the selection and the fragments apply.
     """
-    if options.filter is None or options.selection is not None:
-        tables = scan_tables(snapshot, _addresses(options))
-        return [number_values(chunk) for table in tables for chunk in table.column(0).chunks]
-    found = _tested_windows(snapshot, options.for_table(), options.filter)
-    return [
-        _addresses_of(window if mask is None else window.matching(mask)) for window, mask in found
-    ]
+    tables = scan_tables(snapshot, _addresses(options))
+    return [number_values(chunk) for table in tables for chunk in table.column(0).chunks]
 
 
-def _addresses_of(window: Window) -> Addresses:
-    assert isinstance(window.source, FragmentReader)
-    return window_addresses(window.source, window.wanted)
+def windows_of_matches(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> list[tuple[FragmentReader, Window]]:
+    """Return windows of the rows that match a filter, with their fragments, in the order of a scan.
+
+    Of the options, the fragments apply. Only columns of the filter are read.
+    """
+    found = []
+    for window, mask in _tested_windows(snapshot, options.for_table(), filter):
+        assert isinstance(window.source, FragmentReader)
+        found.append((window.source, window if mask is None else window.matching(mask)))
+    return found
 
 
 def _is_of_all(snapshot: Snapshot, options: ScanOptions) -> bool:

@@ -7,7 +7,17 @@
 //!
 //! The last fragment has one byte, and stands for all that follow.
 
+use crate::bitmap::word_at;
 use crate::error::{Result, ensure, out_of_range};
+
+/// Adjacent rows of a fragment, with a bit for each, from `start` on.
+#[derive(Clone, Copy)]
+pub struct RowBits<'a> {
+    pub first: u64,
+    pub bitmap: &'a [u8],
+    pub start: usize,
+    pub count: usize,
+}
 
 /// A set of rows.
 pub struct RowMarks {
@@ -29,27 +39,79 @@ impl RowMarks {
         if num_fragments > most_fragments {
             return Ok(None);
         }
-        let mut bytes = Vec::with_capacity(num_fragments + 1);
-        let (mut start, mut left) = (0, rows);
-        for fragment in 0..num_fragments {
+        let mut left = rows;
+        let sizes = (0..num_fragments).map(|fragment| {
             let count = left.partition_point(|&row| fragment_of(row) <= fragment);
             let (own, others) = left.split_at(count);
-            let stop = start + own.last().map_or(0, |&row| row_of(row) + 1);
-            bytes.push((start, stop));
-            (start, left) = (stop + 1, others);
-        }
-        bytes.push((start, start));
-        if start >= most_bytes {
+            left = others;
+            own.last().map_or(0, |&row| row_of(row) + 1)
+        });
+        let Some(mut marks) = Self::unmarked(sizes, !value, most_bytes) else {
             return Ok(None);
-        }
-        let table = vec![!value; start + 1];
-        let mut marks = Self { bytes, table };
+        };
         for &row in rows {
             let place = marks.place(row);
             let byte = marks.table.get_mut(place);
             *byte.ok_or_else(|| out_of_range("row"))? = value;
         }
         Ok(Some(marks))
+    }
+
+    /// Marks the rows whose bits are set; none if that takes more fragments or bytes.
+    pub fn of_bits(
+        parts: &[RowBits<'_>],
+        most_fragments: usize,
+        most_bytes: usize,
+    ) -> Result<Option<Self>> {
+        let numbers = parts.iter().map(|part| fragment_of(part.first));
+        let num_fragments = numbers.max().map_or(0, |last| last + 1);
+        if num_fragments > most_fragments {
+            return Ok(None);
+        }
+        let mut sizes = vec![0; num_fragments];
+        for part in parts {
+            let end = part.start.checked_add(part.count);
+            let is_inside = end.is_some_and(|end| end.div_ceil(8) <= part.bitmap.len());
+            ensure(is_inside, "bits of rows", part.count, "those of the bitmap")?;
+            if let Some(size) = sizes.get_mut(fragment_of(part.first)) {
+                *size = row_of(part.first).saturating_add(part.count).max(*size);
+            }
+        }
+        let Some(mut marks) = Self::unmarked(sizes.into_iter(), false, most_bytes) else {
+            return Ok(None);
+        };
+        for part in parts {
+            let place = marks.place(part.first);
+            let bytes = marks.table.get_mut(place..).unwrap_or_default();
+            let words = (part.start..).step_by(64);
+            let bytes = bytes.split_at_mut(part.count.min(bytes.len())).0;
+            for (bytes, first) in bytes.chunks_mut(64).zip(words) {
+                let word = word_at(part.bitmap, first);
+                for (bit, byte) in (0..64).zip(bytes) {
+                    *byte = word >> bit & 1 == 1;
+                }
+            }
+        }
+        Ok(Some(marks))
+    }
+
+    /// The table of fragments of some numbers of rows; none if it has more bytes.
+    fn unmarked(
+        sizes: impl Iterator<Item = usize>,
+        value: bool,
+        most_bytes: usize,
+    ) -> Option<Self> {
+        let (mut bytes, mut start) = (Vec::new(), 0usize);
+        for size in sizes {
+            let stop = start.saturating_add(size);
+            bytes.push((start, stop));
+            start = stop.saturating_add(1);
+        }
+        bytes.push((start, start));
+        (start < most_bytes).then(|| Self {
+            bytes,
+            table: vec![value; start + 1],
+        })
     }
 
     /// The bytes of the table.
@@ -94,7 +156,11 @@ fn row_of(row: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )]
     use super::*;
 
     fn row(fragment: u64, row: u64) -> u64 {
@@ -128,6 +194,41 @@ mod tests {
         let marks = RowMarks::new(&listed, true, 4, 100).unwrap().unwrap();
         let parts = [&asked[5..7], &asked[3..5]];
         assert_eq!(marks.of_each(&parts), [None, Some(vec![false, true])]);
+    }
+
+    #[test]
+    fn bits_mark_the_rows_that_they_stand_for() {
+        let bitmap: Vec<u8> = (0u8..40).map(|byte| byte.wrapping_mul(37)).collect();
+        let part = |first, start, count| RowBits {
+            first,
+            bitmap: &bitmap,
+            start,
+            count,
+        };
+        let parts = [
+            part(row(0, 5), 3, 130),
+            part(row(0, 200), 0, 1),
+            part(row(2, 0), 70, 64),
+        ];
+        let marks = RowMarks::of_bits(&parts, 3, 1000).unwrap().unwrap();
+        let mut asked = Vec::new();
+        let mut expected = Vec::new();
+        for fragment in 0..4 {
+            for number in 0..300 {
+                asked.push(row(fragment, number));
+                expected.push(parts.iter().any(|part| {
+                    let place = row(fragment, number).wrapping_sub(part.first) as usize;
+                    place < part.count && crate::bitmap::bit(&bitmap, part.start + place)
+                }));
+            }
+        }
+        assert_eq!(marks.of(&asked), expected);
+        assert!(RowMarks::of_bits(&parts, 2, 1000).unwrap().is_none());
+        assert!(RowMarks::of_bits(&parts, 3, 200).unwrap().is_none());
+        assert!(RowMarks::of_bits(&[part(0, 300, 21)], 3, 1000).is_err());
+        assert!(RowMarks::of_bits(&[part(0, usize::MAX, 2)], 3, 1000).is_err());
+        let nothing = RowMarks::of_bits(&[], 0, 1).unwrap().unwrap();
+        assert_eq!(nothing.of(&asked[..1]), [false]);
     }
 
     #[test]

@@ -220,6 +220,28 @@ impl RowMarks {
         Ok(made.map_err(impossible)?.map(Self))
     }
 
+    /// Marks the rows whose bits are set, given the first row of each part, its bits, the number of
+    /// the first one and how many they are; none if that takes more fragments or bytes.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)]
+    fn of_bits(
+        parts: Vec<(u64, PyReadonlyArray1<'_, u8>, usize, usize)>,
+        most_fragments: usize,
+        most_bytes: usize,
+    ) -> PyResult<Option<Self>> {
+        let parts = parts.iter().map(|(first, bitmap, start, count)| {
+            Ok(row_marks::RowBits {
+                first: *first,
+                bitmap: slice(bitmap)?,
+                start: *start,
+                count: *count,
+            })
+        });
+        let parts = parts.collect::<PyResult<Vec<_>>>()?;
+        let made = row_marks::RowMarks::of_bits(&parts, most_fragments, most_bytes);
+        Ok(made.map_err(impossible)?.map(Self))
+    }
+
     #[getter]
     fn size_bytes(&self) -> usize {
         self.0.size_bytes()
