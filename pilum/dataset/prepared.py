@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 from weakref import ref
 
@@ -47,12 +47,14 @@ class CheckedNearest:
         wanted: The scan; its search is `search`.
         search: The search; its queries are not used.
         schema: The columns of the result of one query.
+        known_plan: The lasting plan of the same search with another prefilter; None if unknown.
     """
 
     version: ref[Snapshot]
     wanted: Scan
     search: VectorSearch
     schema: pa.Schema
+    known_plan: NearestPlan | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, wanted: Scan, schema: pa.Schema) -> Self | None:
@@ -76,8 +78,22 @@ class CheckedNearest:
         return found
 
     def plan(self) -> NearestPlan:
-        """Return a plan."""
-        return self.search.plan(self.snapshot, self.wanted.options, self.wanted.indices)
+        """Return a plan: the lasting one, for the prefilter if there is one."""
+        search, snapshot, wanted = self.search, self.snapshot, self.wanted
+        kept = self.lasting_plan
+        if kept is None:
+            return search.plan(snapshot, wanted.options, wanted.indices)
+        if not search.has_prefilter(wanted.options):
+            return kept
+        prefilter = partial(search.prefilter, snapshot, wanted.options, wanted.indices)
+        return kept.with_prefilter(snapshot, prefilter)
+
+    @cached_property
+    def lasting_plan(self) -> NearestPlan | None:
+        """The plan of further searches, without the prefilter; None if each needs its own."""
+        if self.known_plan is not None:
+            return self.known_plan
+        return self.search.plan(self.snapshot, self.wanted.options, self.wanted.indices).lasting()
 
     def with_filter(self, text: str) -> Self | None:
         """Return the same search with another prefilter, in SQL; None if it is not remembered.
@@ -89,14 +105,7 @@ class CheckedNearest:
         if not isinstance(filter, SqlFilter) or not filter.is_lasting:
             return None
         wanted = self.wanted.with_filter(filter)
-        return type(self)(self.version, wanted, self.search, self.schema)
-
-    @cached_property
-    def lasting_plan(self) -> NearestPlan | None:
-        """The plan of further searches; None if each needs its own."""
-        if self.search.is_prefilter and self.wanted.options.filter is not None:
-            return None
-        return self.plan().lasting()
+        return type(self)(self.version, wanted, self.search, self.schema, self.lasting_plan)
 
     def queries(self, q: Any) -> tuple[Matrix, bool]:
         """Return the queries, and whether they are a batch; see `queries_of`."""
@@ -189,7 +198,7 @@ def remembered(snapshot: Snapshot, keywords: ScanKeywords) -> pa.Table | None:
     if known is None:
         return None
     queries, is_batch = known.queries(keywords["nearest"]["q"])
-    return None if is_batch else known.table(known.lasting_plan or known.plan(), queries, False)
+    return None if is_batch else known.table(known.plan(), queries, False)
 
 
 def remember(snapshot: Snapshot, keywords: ScanKeywords, wanted: Scan, schema: pa.Schema) -> None:

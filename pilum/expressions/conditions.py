@@ -43,7 +43,7 @@ from pilum.expressions.nodes import (
     Or,
 )
 from pilum.expressions.patterns import Wildcard, like_parts
-from pilum.expressions.types import is_text, scalar_of
+from pilum.expressions.types import scalar_of
 from pilum.kernels import Condition
 
 __all__ = ["AllOf", "AnyOf", "ColumnMask", "Mask", "column_masks", "split_filter"]
@@ -305,9 +305,14 @@ def _order(arrow: pa.DataType) -> str | None:
     return "signed" if pt.is_signed_integer(arrow) or is_decimal or is_time else None
 
 
+_BYTES = frozenset(
+    kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+)
+"""The ids of types of texts and bytes."""
+
+
 def _is_bytes(arrow: pa.DataType) -> bool:
-    is_binary = pt.is_binary(arrow) or pt.is_large_binary(arrow)
-    return bool(is_text(arrow) or is_binary)
+    return arrow.id in _BYTES
 
 
 def _ends(value: pa.Scalar) -> tuple[bytes, bytes]:

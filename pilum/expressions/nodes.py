@@ -248,8 +248,8 @@ def references(node: Expression) -> tuple[str, ...]:
     columns: list[Expression] = [part.left for part in parts if compares_column(part)]
     every = columns if len(columns) == len(parts) else walk(node)
     paths = [below.path for below in every if isinstance(below, Column)]
-    if len(paths) == 1 and len(paths[0]) == 1:
-        return paths[0]
+    if max(map(len, paths), default=0) == 1:
+        return tuple(dict.fromkeys([path[0] for path in paths]))
     wanted = dict.fromkeys(_addressable(path) for path in paths)
     return tuple(".".join(path) for path in wanted if not _covered(path, wanted))
 

@@ -186,8 +186,7 @@ def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, .
 class _Pruner:
     def __init__(self, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> None:
         self._zones = zones
-        self._anything = np.ones(num_zones, dtype=np.bool_)
-        self._nothing = ~self._anything
+        self._num_zones = num_zones
 
     def outcome(self, node: Expression) -> _Outcome:
         match node:
@@ -226,6 +225,14 @@ class _Pruner:
                 if value.is_valid:
                     return self._prefix(path, value.type, value.as_py(), is_all=True)
         return self._unknown
+
+    @property
+    def _anything(self) -> Mask:
+        return np.ones(self._num_zones, dtype=np.bool_)
+
+    @property
+    def _nothing(self) -> Mask:
+        return np.zeros(self._num_zones, dtype=np.bool_)
 
     @property
     def _unknown(self) -> _Outcome:

@@ -132,18 +132,25 @@ class NearestPlan:
         return self._fragments if self.index is None else self._fragments - self.index.fragments
 
     def lasting(self) -> NearestPlan | None:
-        """Return the plan to be kept by the version; None if it lists the rows of a filter.
+        """Return the plan to be kept by the version, without its filter; None if it must not be.
 
         All segments of its index are open, and the version keeps them in any case.
         """
-        if self.fragment_ids is not None or self._filter is not None:
-            return None
-        index = self.index
+        index = None if self.fragment_ids is not None else self.index
         if index is None or not are_kept(self.snapshot, self.column.path, self.use, index):
             return None
         kept = replace(self, snapshot=self.snapshot.twin, prefilter=_no_filter)
         vars(kept)["index"] = index
         return kept
+
+    def with_prefilter(
+        self, snapshot: Snapshot, prefilter: Callable[[], BoundFilter | None]
+    ) -> NearestPlan:
+        """Return a plan without a filter for rows that match one; most of it is made only once."""
+        self._asked, self._is_by_index  # noqa: B018 - kept by the plan
+        made = object.__new__(NearestPlan)
+        vars(made).update(vars(self), snapshot=snapshot, prefilter=prefilter)
+        return made
 
     def prepare(self) -> None:
         """Open the index and select the rows that may be returned, before the first query.

@@ -118,6 +118,10 @@ class Search(ABC):
             CorruptFileError: If a file is damaged.
         """
 
+    def has_prefilter(self, options: ScanOptions) -> bool:
+        """Return whether only rows are searched that match a filter."""
+        return self.is_prefilter and (options.filter is not None or self.among is not None)
+
     def prefilter(
         self, snapshot: Snapshot, options: ScanOptions, use: IndexUse
     ) -> BoundFilter | None:
@@ -127,7 +131,7 @@ class Search(ABC):
             InvalidInputError: If the search in the filter cannot be answered.
             CorruptFileError: If a file is damaged.
         """
-        if not self.is_prefilter:
+        if not self.has_prefilter(options):
             return None
         if self.among is None:
             return options.filter

@@ -206,9 +206,13 @@ def _zones(
         members = () if column.name == top else tuple(column.name.split(".")[1:])
         own = fragment.field(column.field).zones(members)
         first = next(iter(found.values()), own)
-        if own and first and np.array_equal(own.row_bounds, first.row_bounds):
+        if own and (own is first or (first and _are_alike(own, first))):
             found[(top, *members)] = own
     return found
+
+
+def _are_alike(one: Zones, other: Zones) -> bool:
+    return np.array_equal(one.row_bounds, other.row_bounds)
 
 
 def _zones_of_ids(
