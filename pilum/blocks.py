@@ -235,10 +235,13 @@ _DTYPES = {
 }
 
 
+_KINDS = {dtype: pa.from_numpy_dtype(dtype) for dtype in _DTYPES.values()}
+
+
 def number_array(values: NDArray[np.generic]) -> pa.Array:
     """Return numbers as an Arrow array; `pa.array` would import pandas if it is installed."""
-    own = np.ascontiguousarray(values)
-    kind = pa.from_numpy_dtype(own.dtype)
+    own = values if values.flags.c_contiguous else np.ascontiguousarray(values)
+    kind = _KINDS.get(own.dtype) or pa.from_numpy_dtype(own.dtype)
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,9 @@ class VectorIndex(Index):
         self.partitions = partitions
         self.graphs = graphs
         self._about = about
+        self._fixed_bytes = model.size_bytes + quantizer.size_bytes
         self._searcher: PartitionSearch = quantizer if graphs is None else graphs
+        self._is_only = model.num_partitions == 1
         self._has_empty = bool((partitions.lengths == 0).any())
         self._most_rows = int(partitions.lengths.max(initial=0))
         self._mask: RowMask | None = None
@@ -102,8 +105,7 @@ class VectorIndex(Index):
         """The approximate memory that it uses."""
         graphs = 0 if self.graphs is None else self.graphs.size_bytes
         mask = 0 if self._mask is None else self._mask.size_bytes
-        own = self.model.size_bytes + self.quantizer.size_bytes
-        return own + self.partitions.size_bytes + graphs + mask
+        return self._fixed_bytes + self.partitions.size_bytes + graphs + mask
 
     @property
     def num_rows(self) -> int:
@@ -210,7 +212,7 @@ class VectorIndex(Index):
     ) -> Candidates:
         """Return the rows nearest to one query, in an array of shape (1, D)."""
         queries = self.model.queries(vectors)
-        if self.model.num_partitions == 1 and np.isfinite(queries).all():
+        if self._is_only and _are_finite(queries):
             distances = _NO_DISTANCES
         else:
             distances = self.model.distances(queries)
@@ -404,6 +406,11 @@ def _compared_bytes(probe: Probe) -> int:
     """Return the bytes that a query compares; with a sieve, few others are read."""
     sieve = probe.memo.sieve
     return sum(one.nbytes for one in probe.columns.values()) if sieve is None else sieve.size_bytes
+
+
+def _are_finite(queries: NDArray[Any]) -> bool:
+    """Return whether no number is infinite or NaN; most often, one product is enough to know."""
+    return isfinite(np.vdot(queries, queries)) or bool(np.isfinite(queries).all())
 
 
 def _search_of(queries: NDArray[Any], query: NearestQuery) -> Search:

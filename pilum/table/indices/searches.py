@@ -238,15 +238,16 @@ def found_rows(snapshot: Snapshot, found: Found, schema: pa.Schema, search: Sear
         CorruptFileError: If a file is damaged.
     """
     names, own = schema.names, search.own
+    if not names:
+        return take_addresses(snapshot, found.addresses, [ROW_ADDRESS]).select([])
     columns = {name: found.column(name) for name in names if name in own}
     meta = {ROW_ADDRESS: found.addresses, ROW_ID: found.ids}
     for name, values in meta.items():
         if values is not None and name in names and name not in snapshot.schema.by_name:
             columns[name] = number_array(values)
-    stored = [name for name in names if name not in columns]
-    if not names:
-        return take_addresses(snapshot, found.addresses, [ROW_ADDRESS]).select([])
-    columns |= _stored_columns(snapshot, found.addresses, stored)
+    if len(columns) < len(names):
+        stored = [name for name in names if name not in columns]
+        columns |= _stored_columns(snapshot, found.addresses, stored)
     return pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
 

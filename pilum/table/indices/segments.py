@@ -290,7 +290,7 @@ class OpenSegment:
             return self.moved(references)
         return references, np.ones(len(references), np.bool_)
 
-    @property
+    @cached_property
     def has_ids(self) -> bool:
         """Whether its references are stable row ids, which are no addresses."""
         return self.segment.references is References.ROW_IDS
