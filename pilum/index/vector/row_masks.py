@@ -1,8 +1,8 @@
 """Sets of row references as masks over the rows of partitions.
 
     allowed    rows 2 5 of fragment 0, row 1 of fragment 7
-    table      0 0 1 0 0 1 | 0 1 | 0        a byte for each row up to the last one, by fragment
-    rows       5 6 (7, 1)   ──▶   1 0 1     what lies outside of the table has the last byte
+    table      0 0 1 0 0 1 | 0 1 | 0        a bit for each row up to the last one, by fragment
+    rows       5 6 (7, 1)   ──▶   1 0 1     what lies outside of the table has the last bit
 
 A look-up takes one step however many rows are listed. A set whose rows lie far apart, as the ids of
 few rows of a very large table do, is searched instead.

@@ -1,14 +1,17 @@
-//! Sets of rows as a byte for each row, by fragment.
+//! Sets of rows as a bit for each row, by fragment.
 //!
 //!     row references   fragment << 32 | row
-//!     bytes            of each fragment: its first one, and the one after its last marked row, which
-//!                      is of all rows after them
-//!     table            all bytes
+//!     bits             of each fragment: that of its first row, and the one after its last marked
+//!                      row, which is of all rows after them
+//!     table            all bits, in words
 //!
-//! The last fragment has one byte, and stands for all that follow.
+//! The last fragment has one bit, and stands for all that follow. Look-ups of rows that are far from
+//! each other take longer in a table that does not fit into a cache.
 
 use crate::bitmap::word_at;
 use crate::error::{Result, ensure, out_of_range};
+
+const WORD: usize = u64::BITS as usize;
 
 /// Adjacent rows of a fragment, with a bit for each, from `start` on.
 #[derive(Clone, Copy)]
@@ -21,8 +24,8 @@ pub struct RowBits<'a> {
 
 /// A set of rows.
 pub struct RowMarks {
-    bytes: Vec<(usize, usize)>,
-    table: Vec<bool>,
+    bits: Vec<(usize, usize)>,
+    table: Vec<u64>,
 }
 
 impl RowMarks {
@@ -51,8 +54,10 @@ impl RowMarks {
         };
         for &row in rows {
             let place = marks.place(row);
-            let byte = marks.table.get_mut(place);
-            *byte.ok_or_else(|| out_of_range("row"))? = value;
+            let word = marks.table.get_mut(place / WORD);
+            let bit = 1 << (place % WORD);
+            let word = word.ok_or_else(|| out_of_range("row"))?;
+            *word = if value { *word | bit } else { *word & !bit };
         }
         Ok(Some(marks))
     }
@@ -82,14 +87,15 @@ impl RowMarks {
         };
         for part in parts {
             let place = marks.place(part.first);
-            let bytes = marks.table.get_mut(place..).unwrap_or_default();
-            let words = (part.start..).step_by(64);
-            let bytes = bytes.split_at_mut(part.count.min(bytes.len())).0;
-            for (bytes, first) in bytes.chunks_mut(64).zip(words) {
-                let word = word_at(part.bitmap, first);
-                for (bit, byte) in (0..64).zip(bytes) {
-                    *byte = word >> bit & 1 == 1;
-                }
+            for done in (0..part.count).step_by(WORD) {
+                let word = word_at(part.bitmap, part.start + done);
+                let left = part.count - done;
+                let word = if left < WORD {
+                    word & !(!0 << left)
+                } else {
+                    word
+                };
+                marks.add(place + done, word);
             }
         }
         Ok(Some(marks))
@@ -101,40 +107,58 @@ impl RowMarks {
         value: bool,
         most_bytes: usize,
     ) -> Option<Self> {
-        let (mut bytes, mut start) = (Vec::new(), 0usize);
+        let (mut bits, mut start) = (Vec::new(), 0usize);
         for size in sizes {
             let stop = start.saturating_add(size);
-            bytes.push((start, stop));
+            bits.push((start, stop));
             start = stop.saturating_add(1);
         }
-        bytes.push((start, start));
-        (start < most_bytes).then(|| Self {
-            bytes,
-            table: vec![value; start + 1],
+        bits.push((start, start));
+        let num_words = start / WORD + 1;
+        (num_words <= most_bytes / size_of::<u64>()).then(|| Self {
+            bits,
+            table: vec![if value { !0 } else { 0 }; num_words],
         })
+    }
+
+    /// Sets those of adjacent bits from a place on that are set in a word.
+    fn add(&mut self, place: usize, word: u64) {
+        let shift = place % WORD;
+        if let Some(low) = self.table.get_mut(place / WORD) {
+            *low |= word << shift;
+        }
+        if shift > 0
+            && let Some(high) = self.table.get_mut(place / WORD + 1)
+        {
+            *high |= word >> (WORD - shift);
+        }
     }
 
     /// The bytes of the table.
     pub fn size_bytes(&self) -> usize {
-        self.table.len()
+        self.table.len() * size_of::<u64>()
     }
 
-    /// The place of the byte of a row.
+    /// The place of the bit of a row.
     #[inline]
     fn place(&self, row: u64) -> usize {
-        let last = self.bytes.len() - 1;
-        let bytes = self.bytes.get(fragment_of(row).min(last)).copied();
-        let (start, stop) = bytes.map_or((0, 0), |bytes| bytes);
+        let last = self.bits.len() - 1;
+        let bits = self.bits.get(fragment_of(row).min(last)).copied();
+        let (start, stop) = bits.map_or((0, 0), |bits| bits);
         stop.min(start.saturating_add(row_of(row)))
     }
 
-    /// The byte of each row.
+    /// Whether the bit of each row is set.
     pub fn of(&self, rows: &[u64]) -> Vec<bool> {
-        let marks = rows.iter().map(|&row| self.table.get(self.place(row)));
-        marks.map(|mark| mark.is_some_and(|&mark| mark)).collect()
+        let marks = rows.iter().map(|&row| {
+            let place = self.place(row);
+            let word = self.table.get(place / WORD).copied();
+            word.is_some_and(|word| word >> (place % WORD) & 1 == 1)
+        });
+        marks.collect()
     }
 
-    /// The byte of each row of some parts; none for parts without any that is set.
+    /// The same of some parts; none for parts without any bit that is set.
     pub fn of_each(&self, parts: &[&[u64]]) -> Vec<Option<Vec<bool>>> {
         let marks = parts.iter().map(|rows| self.of(rows));
         marks
@@ -224,19 +248,20 @@ mod tests {
         }
         assert_eq!(marks.of(&asked), expected);
         assert!(RowMarks::of_bits(&parts, 2, 1000).unwrap().is_none());
-        assert!(RowMarks::of_bits(&parts, 3, 200).unwrap().is_none());
+        assert!(RowMarks::of_bits(&parts, 3, 39).unwrap().is_none());
         assert!(RowMarks::of_bits(&[part(0, 300, 21)], 3, 1000).is_err());
         assert!(RowMarks::of_bits(&[part(0, usize::MAX, 2)], 3, 1000).is_err());
-        let nothing = RowMarks::of_bits(&[], 0, 1).unwrap().unwrap();
+        let nothing = RowMarks::of_bits(&[], 0, 8).unwrap().unwrap();
         assert_eq!(nothing.of(&asked[..1]), [false]);
     }
 
     #[test]
     fn tables_that_would_be_large_are_not_made() {
         let listed = [row(0, 2), row(2, 9)];
-        assert!(RowMarks::new(&listed, true, 3, 16).unwrap().is_some());
-        assert!(RowMarks::new(&listed, true, 2, 16).unwrap().is_none());
-        assert!(RowMarks::new(&listed, true, 3, 15).unwrap().is_none());
+        let marks = RowMarks::new(&listed, true, 3, 8).unwrap().unwrap();
+        assert_eq!(marks.size_bytes(), 8);
+        assert!(RowMarks::new(&listed, true, 2, 8).unwrap().is_none());
+        assert!(RowMarks::new(&listed, true, 3, 7).unwrap().is_none());
         assert!(RowMarks::new(&[u64::MAX], true, 3, 15).unwrap().is_none());
         assert!(RowMarks::new(&[2, 1], true, 3, 15).is_err());
     }

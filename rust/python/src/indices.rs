@@ -199,7 +199,7 @@ pub fn pack_row_maps<'py>(
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
 }
 
-/// A set of rows as a byte for each row; see `row_marks`.
+/// A set of rows as a bit for each row; see `row_marks`.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct RowMarks(row_marks::RowMarks);
 
@@ -247,7 +247,7 @@ impl RowMarks {
         self.0.size_bytes()
     }
 
-    /// The byte of each row.
+    /// Whether the bit of each row is set.
     #[allow(clippy::needless_pass_by_value)]
     fn of<'py>(
         &self,
@@ -258,7 +258,7 @@ impl RowMarks {
         Ok(py.detach(|| self.0.of(rows)).into_pyarray(py))
     }
 
-    /// The byte of each row of some parts; none for parts without any that is set.
+    /// The same of some parts; none for parts without any bit that is set.
     #[allow(clippy::needless_pass_by_value)]
     fn of_each<'py>(
         &self,
