@@ -334,6 +334,15 @@ mod tests {
     }
 
     #[test]
+    fn groups_with_many_allowed_rows() {
+        let allowed = [0, 1, 0, 1, 0, 0, 1].map(|flag| flag == 1);
+        assert!(are_many(&allowed, 0, 7, 3));
+        assert!(!are_many(&allowed, 0, 7, 2));
+        assert!(!are_many(&allowed, 4, 6, 32));
+        assert!(!are_many(&[true; 7], 0, 7, 1)); // there are no groups
+    }
+
+    #[test]
     fn runs_become_whole_groups() {
         assert_eq!(widened(37..50, 32, 0, 256), 32..64);
         assert_eq!(widened(37..50, 32, 35, 60), 35..60);
