@@ -137,23 +137,26 @@ class ChunkTable:
     def size_bytes(self) -> int: ...
     def chunks(self) -> list[tuple[int, int, int, int, int, bool]]: ...
 
+class RowIndex:
+    def __new__(cls, numbers: Bytes, num_rows: int) -> Self: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+_ChunkedRows: TypeAlias = tuple[
+    MiniBlock,
+    Sequence[tuple[int, int]],
+    int,
+    int,
+    ChunkTable | None,
+    NDArray[np.int64] | None,
+    tuple[Bytes, int] | None,
+    Bytes | None,
+    int | None,
+]
+_ZippedRows: TypeAlias = tuple[FullZip, tuple[int, int], RowIndex | None, NDArray[np.int64]]
+
 class PageReads:
-    def __new__(
-        cls,
-        pages: Sequence[
-            tuple[
-                MiniBlock,
-                Sequence[tuple[int, int]],
-                int,
-                int,
-                ChunkTable | None,
-                NDArray[np.int64] | None,
-                tuple[Bytes, int] | None,
-                Bytes | None,
-                int | None,
-            ]
-        ],
-    ) -> Self: ...
+    def __new__(cls, pages: Sequence[_ChunkedRows | _ZippedRows]) -> Self: ...
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     @property
     def ends(self) -> list[int]: ...

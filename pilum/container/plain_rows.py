@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.container.reader import Column
+from pilum.encodings.base import Compressive
+from pilum.encodings.structural.full_zip import FullZipLayout
 from pilum.storage.base import Fetched, Ranges, Source
 
 __all__ = ["PlainRows"]
@@ -23,6 +25,9 @@ _UNKNOWN, _ENCODED = -1, -2
 
 class PlainRows:
     """The places of the rows of a column.
+
+    Attributes:
+        encoding: How they are stored; None if no page is known yet.
 
     Args:
         column: The column.
@@ -35,6 +40,7 @@ class PlainRows:
         self._source = source
         self._width = width_bytes
         self._offsets = np.full(column.num_pages, _UNKNOWN, np.int64)
+        self.encoding: Compressive | None = None
 
     def offsets(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return where rows begin in the file; None if some of their pages are encoded.
@@ -50,8 +56,7 @@ class PlainRows:
         offsets = self._offsets[pages]
         if offsets.min() < 0:
             for page in np.unique(pages[offsets == _UNKNOWN]).tolist():
-                offset = self._column.plain_offset(page, self._width)
-                self._offsets[page] = _ENCODED if offset is None else offset
+                self._offsets[page] = self._offset(page)
             offsets = self._offsets[pages]
             if (offsets < 0).any():
                 return None
@@ -66,6 +71,16 @@ class PlainRows:
         if offset < 0:
             return self.offsets(np.array([row], np.int64))
         return np.array([offset + (row - bounds[page]) * self._width], np.int64)
+
+    def _offset(self, page: int) -> int:
+        """Return where the rows of a page begin in the file."""
+        layout = self._column.layout(page)
+        offset = self._column.plain_offset(page, self._width)
+        if offset is None or not isinstance(layout, FullZipLayout):
+            return _ENCODED
+        if self.encoding is None:
+            self.encoding = layout.values
+        return offset if layout.values == self.encoding else _ENCODED
 
     @cached_property
     def _bounds(self) -> list[int]:
@@ -94,9 +109,12 @@ class PlainRows:
     def values(self, fetched: Fetched) -> NDArray[np.uint8]:
         """Return the rows that were read, as `fetch`."""
         data, starts, width = fetched.data, fetched.starts, self._width
-        if len(starts) == 1:
-            first = int(starts[0])
-            return data[first : first + width].reshape(1, width)
+        first, count = int(starts[0]), len(starts)
+        if count == 1 or bool((starts[1:] - starts[:-1] == width).all()):
+            adjacent = data[first : first + count * width]
+            if 2 * len(adjacent) < len(data) != self._source.size:
+                adjacent = adjacent.copy()  # the rest of what was read is freed
+            return adjacent.reshape(count, width)
         # One window of the width at each byte; no bytes are copied but those of the rows.
         windows = np.ndarray((len(data) - width + 1, width), np.uint8, data, 0, (1, 1))
         found: NDArray[np.uint8] = windows[starts]

@@ -10,12 +10,14 @@ One entry:
     fixed width     the value, also for nulls; nothing for lists without items
     varying length  length (4 or 8 bytes) and the stored bytes; nothing unless valid
 
-One row is read with one request if it has fixed width, else with two. Source:
+One row is read with one request if it has fixed width, else with two: one of the index, and one of
+the row. Takes from local files keep short indices (`known_pages`). Source:
 docs/format/encodings-2.1.md, "Full-zip".
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,6 +41,8 @@ from pilum.encodings.base import (
 )
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.fsst import Fsst
+from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
@@ -130,6 +134,15 @@ class FullZipLayout(Layout):
         places = np.column_stack((entries.starts, entries.sizes))
         buffers, num_values, layers = self.page.decode(entries.data, places)
         return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
+
+    @cached_property
+    def form(self) -> Hashable:
+        """A value that layouts share whose rows can become one array, however compressed."""
+        values = self.values
+        while isinstance(values, General):
+            values = values.values
+        decompressed = values.values if isinstance(values, Fsst) else values
+        return FullZipLayout, decompressed, self.bits_rep, self.bits_def, self.layers
 
     @cached_property
     def plain_bytes(self) -> int | None:  # a read asks for it page by page

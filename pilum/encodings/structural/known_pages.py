@@ -1,26 +1,48 @@
-"""Few rows of mini-block pages whose chunks are known.
+"""Few rows of pages of which it is known where each row is.
 
     PageRead ──▶ KnownPage, kept with the page        rows of known pages ──▶ one kernel call
 
-The same as `read_picked` of `mini_block`, without the steps that do not depend on the rows. The
-unusual is left to that function, and so are errors, which it locates.
+Of mini-block pages the chunks have to be known, of full-zip pages the index, unless their rows have
+one width. Both are read once and cached, so that rows take one read, and one kernel call selects
+what to read of all pages of all columns.
+
+The same as `read_picked` of `mini_block` and `FullZipLayout.read`, without the steps that do not
+depend on the rows. The unusual is left to those, and so are errors, which they locate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.base import Decoded, Layer, PageRead
-from pilum.encodings.structural.mini_block import MiniBlockLayout, look_up
+from pilum.encodings.structural.full_zip import FullZipLayout
+from pilum.encodings.structural.mini_block import MiniBlockLayout, PageLookup, look_up
 from pilum.storage.base import Fetched, Ranges, Source, read_together
 
-__all__ = ["KnownPage", "known_page", "read_known"]
+__all__ = ["MOST_INDEX_BYTES", "IndexLookup", "KnownPage", "known_page", "read_known"]
+
+MOST_INDEX_BYTES = 128 * 1024
+"""Longer indices are not kept: to read one takes much longer than to read some numbers of it."""
+_LOOKUP_BYTES = 512
+"""The approximate size of the objects around an index."""
+
+
+class IndexLookup(NamedTuple):
+    """Metadata of a full-zip page that are read once and cached: its index, if rows need one."""
+
+    chunks: kernels.RowIndex | None
+    dictionary: None = None
+
+
+_Lookup: TypeAlias = "PageLookup | IndexLookup"
+
+_ONE_WIDTH = IndexLookup(None)
 
 
 class KnownPage(NamedTuple):
@@ -28,28 +50,49 @@ class KnownPage(NamedTuple):
 
     Attributes:
         layout: Its layout.
-        place: What the kernel needs to know of it: chunks, buffers, items and rows.
-        first: A read of its first row, which has the place of the table of its chunks.
+        place: What the kernel needs to know of it: layout, buffers, and of chunks items and rows.
+        rest: Arguments of the kernel after the rows, all of them None.
+        lookup: Returns what locates rows; None if it is not cached.
+        first: A read of its first row.
         source: Its file.
         form: A value that pages share whose rows can become one array; one with a dictionary has
             its own.
     """
 
-    layout: MiniBlockLayout
+    layout: MiniBlockLayout | FullZipLayout
     place: tuple[Any, ...]
+    rest: tuple[None, ...]
+    lookup: Callable[[], _Lookup | None]
     first: PageRead
     source: Source
     form: Hashable
 
 
 def known_page(page: PageRead) -> KnownPage | None:
-    """Return the page of a read of some of its rows; None if its rows are not read this way."""
+    """Return the page of a read of some of its rows; None if its rows are not read this way.
+
+    Nor are rows that are stored as they are, which need no decoding.
+    """
     layout, stored = page.layout, page.stored
-    if not isinstance(layout, MiniBlockLayout) or page.lookup is None or page.memory is not None:
+    if page.lookup is None or page.memory is not None:
         return None
-    place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
-    form = layout.form if layout.dictionary is None else object()
-    return KnownPage(layout, place, page, page.source, form)
+    if isinstance(layout, MiniBlockLayout):
+        place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
+        form = layout.form if layout.dictionary is None else object()
+        return KnownPage(layout, place, (None,) * 3, page.lookup.get, page, page.source, form)
+    if not isinstance(layout, FullZipLayout) or not _is_located(page, layout):
+        return None
+    find = page.lookup.get if layout.has_index else lambda: _ONE_WIDTH
+    zipped = layout.page, stored.buffers[0]
+    return KnownPage(layout, zipped, (), find, page, page.source, layout.form)
+
+
+def _is_located(page: PageRead, layout: FullZipLayout) -> bool:
+    """Return whether rows of a full-zip page have one width, or an index that is not long."""
+    buffers = page.stored.buffers
+    if not layout.has_index:
+        return layout.plain_bytes is None and len(buffers) > 0
+    return len(buffers) > 1 and buffers[1][1] <= MOST_INDEX_BYTES
 
 
 def read_known(
@@ -72,13 +115,13 @@ def read_known(
     """
     if not pages:
         return [], read_together(others)
-    lookups = [page.first.lookup.get() for page, _ in pages if page.first.lookup is not None]
+    lookups = [page.lookup() for page, _ in pages]
     if None in lookups:
-        lookups = look_up([page.first for page, _ in pages])
+        lookups = _look_up([page for page, _ in pages])
     wanted, dictionaries = [], []
     for (page, bounds), lookup in zip(pages, lookups, strict=True):
         assert lookup is not None  # pages that are read as a whole are not known
-        wanted.append((*page.place, lookup.chunks, bounds, None, None, None))
+        wanted.append((*page.place, lookup.chunks, bounds, *page.rest))
         dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)
     requests = _requests(reads, [page.source for page, _ in pages])
@@ -93,8 +136,34 @@ def read_known(
     return decoded, fetched[len(requests) :]
 
 
+def _look_up(pages: Sequence[KnownPage]) -> list[_Lookup | None]:
+    """Return what locates rows of pages; read and cache what is not cached."""
+    chunked = [page.first for page in pages if isinstance(page.layout, MiniBlockLayout)]
+    by_chunks = iter(look_up(chunked))
+    zipped = [page for page in pages if isinstance(page.layout, FullZipLayout)]
+    by_index = iter(_indices(zipped))
+    return [
+        next(by_chunks) if isinstance(page.layout, MiniBlockLayout) else next(by_index)
+        for page in pages
+    ]
+
+
+def _indices(pages: Sequence[KnownPage]) -> list[_Lookup]:
+    """Return the indices of full-zip pages."""
+    found = [page.lookup() for page in pages]
+    missing = [place for place, lookup in enumerate(found) if lookup is None]
+    firsts = [pages[place].first for place in missing]
+    wanted = [(first.source, Ranges.of(first.stored.buffer(1))) for first in firsts]
+    for place, first, fetched in zip(missing, firsts, read_together(wanted), strict=True):
+        index = kernels.RowIndex(fetched[0], first.stored.num_rows)
+        made = found[place] = IndexLookup(index)
+        if first.lookup is not None:
+            first.lookup.put(made, _LOOKUP_BYTES + index.size_bytes)
+    return [lookup for lookup in found if lookup is not None]
+
+
 def _requests(reads: kernels.PageReads, sources: Sequence[Source]) -> list[tuple[Source, Ranges]]:
-    """Return the ranges of all chunks, those of adjacent pages of one file together."""
+    """Return the ranges of all pages, those of adjacent pages of one file together."""
     offsets, sizes = reads.ranges()
     first_source = sources[0]
     if len(sources) == 1 or all(source is first_source for source in sources):

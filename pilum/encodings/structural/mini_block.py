@@ -67,9 +67,11 @@ from pilum.storage.base import Fetched, Plan, Ranges, Source, run_plan
 __all__ = [
     "MiniBlockLayout",
     "PageDictionary",
+    "PageLookup",
     "is_picked",
     "join_strings",
     "joint_key",
+    "look_up",
     "read_dictionary",
     "read_mini_blocks",
     "read_picked",
@@ -194,15 +196,15 @@ def _equal_bits(page: PageRead, condition: kernels.Condition) -> NDArray[np.uint
     return np.full((page.rows.num_rows + 7) // 8, value, np.uint8)
 
 
-class _Lookup(NamedTuple):
+class PageLookup(NamedTuple):
     """Metadata that are read once per page and cached: its chunks, and its dictionary if any."""
 
     chunks: kernels.ChunkTable
     dictionary: DictionaryBlock | None
 
-    def owned(self) -> _Lookup:
+    def owned(self) -> PageLookup:
         """Return a copy in memory of its own."""
-        return _Lookup(self.chunks, self.dictionary and self.dictionary.owned())
+        return PageLookup(self.chunks, self.dictionary and self.dictionary.owned())
 
     @property
     def size_bytes(self) -> int:
@@ -284,16 +286,16 @@ def read_picked(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
     return decoded
 
 
-def look_up(pages: Sequence[PageRead]) -> list[_Lookup | None]:
+def look_up(pages: Sequence[PageRead]) -> list[PageLookup | None]:
     """Read what is needed to find rows of pages of local files, and cache it."""
     return _lookups(pages, _by_source(pages))
 
 
 def _lookups(
     pages: Sequence[PageRead], order: list[tuple[Source, list[int]]]
-) -> list[_Lookup | None]:
+) -> list[PageLookup | None]:
     """Return the lookups of pages, grouped by their file; those that are not cached are read."""
-    lookups: list[_Lookup | None] = [
+    lookups: list[PageLookup | None] = [
         None if page.lookup is None else page.lookup.get() for page in pages
     ]
     for source, places in order:
@@ -319,7 +321,7 @@ def _by_source(pages: Sequence[PageRead]) -> list[tuple[Source, list[int]]]:
 
 def _decode_files(
     pages: Sequence[PageRead],
-    lookups: Sequence[_Lookup | None],
+    lookups: Sequence[PageLookup | None],
     order: list[tuple[Source, list[int]]],
     group_sizes: Sequence[int],
 ) -> list[_Columns]:
@@ -378,7 +380,7 @@ def _dictionary_in_memory(page: PageRead) -> NDArray[np.uint8]:
     return page.memory[offset : offset + size]
 
 
-def _reads(pages: Sequence[PageRead], lookups: Sequence[_Lookup | None]) -> kernels.PageReads:
+def _reads(pages: Sequence[PageRead], lookups: Sequence[PageLookup | None]) -> kernels.PageReads:
     """Plan what to read of pages; only some chunks of those with a lookup."""
     wanted = []
     for page, lookup in zip(pages, lookups, strict=True):
@@ -430,12 +432,12 @@ def _dictionary(page: PageRead, data: NDArray[np.uint8]) -> DictionaryBlock:
         return read_dictionary(layout.dictionary, data, layout.num_dictionary_items)
 
 
-def _look_up(pages: Sequence[PageRead]) -> Plan[list[_Lookup | None]]:
+def _look_up(pages: Sequence[PageRead]) -> Plan[list[PageLookup | None]]:
     """Return the lookups of the pages of which some chunks are read, and cache those read for it.
 
     Pages in memory and pages that are read as a whole need none.
     """
-    lookups: list[_Lookup | None] = [None] * len(pages)
+    lookups: list[PageLookup | None] = [None] * len(pages)
     missing: list[tuple[int, PageRead]] = []
     for number, page in enumerate(pages):
         if page.is_whole or page.memory is not None:
@@ -466,7 +468,7 @@ def _lookup_places(page: PageRead) -> list[tuple[int, int]]:
     return [_buffer(page, index) for index in wanted]
 
 
-def _parse(page: PageRead, buffers: list[NDArray[np.uint8]]) -> _Lookup:
+def _parse(page: PageRead, buffers: list[NDArray[np.uint8]]) -> PageLookup:
     layout = _layout(page)
     with page.located():
         chunks = kernels.ChunkTable(
@@ -478,7 +480,7 @@ def _parse(page: PageRead, buffers: list[NDArray[np.uint8]]) -> _Lookup:
             page.stored.buffer(1)[1],
         )
     has_dictionary = layout.dictionary is not None
-    return _Lookup(chunks, _dictionary(page, buffers[1]) if has_dictionary else None)
+    return PageLookup(chunks, _dictionary(page, buffers[1]) if has_dictionary else None)
 
 
 _MAX_DICTIONARY_VALUES = 1 << 24

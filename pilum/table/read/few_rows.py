@@ -24,7 +24,7 @@ from pilum.container.assemble import assemble_leaf, assemble_member
 from pilum.container.fields import LeafFieldReader
 from pilum.container.plain_rows import PlainRows
 from pilum.container.segments import FieldReader
-from pilum.encodings.base import Decoded
+from pilum.encodings.base import Decoded, Layer
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field
@@ -169,8 +169,7 @@ def _add(
     """
     known = _pages(field, rows, made)
     if known is None:
-        is_number = field.field.arrow_type.id in NUMBERS
-        plain = field.plain if is_number else None
+        plain = field.plain
         if plain is None:
             return False
         offsets = plain.offset(int(rows[0])) if len(rows) == 1 else plain.offsets(rows)
@@ -193,10 +192,14 @@ class _PlainRun(NamedTuple):
     rows: PlainRows
     offsets: NDArray[np.int64]
 
-    def read(self, kind: pa.DataType, fetched: Fetched) -> pa.Array:
-        """Return the rows, which have values of a type, from their bytes."""
-        values = pa.py_buffer(self.rows.values(fetched))
-        return pa.Array.from_buffers(kind, len(self.offsets), [None, values], 0)
+    def read(self, field: Field, fetched: Fetched) -> pa.Array:
+        """Return the rows of a field from their bytes."""
+        kind, count, values = field.arrow_type, len(self.offsets), self.rows.values(fetched)
+        if kind.id in NUMBERS:
+            return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)], 0)
+        layers = [Layer(count, None, 0, None)]
+        decoded = Decoded(self.rows.encoding, [values.reshape(-1)], count, layers)
+        return assemble_leaf(field, decoded, count)
 
 
 class _Run:
@@ -266,7 +269,7 @@ def _pieces(
     return [
         assembled(field, next(decoded), run.num_rows)
         if isinstance(run, _Run)
-        else run.read(field.arrow_type, next(fetched))
+        else run.read(field, next(fetched))
         for run in runs
     ]
 

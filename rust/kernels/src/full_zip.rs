@@ -18,7 +18,7 @@ use crate::unravel::Unraveler;
 use crate::values::{Plan, Values, append};
 
 /// Widths of the levels in a control word.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
     pub bits_rep: u32,
     pub bits_def: u32,
@@ -72,12 +72,40 @@ pub struct Page {
     pub layers: Layers,
 }
 
+impl Page {
+    /// Bytes of a row whose values have fixed width and are in no list.
+    pub fn stride(&self) -> Option<usize> {
+        let bits = match &self.values {
+            Plan::Flat { bits } => *bits,
+            Plan::FixedSizeList { validity, bits } => {
+                let masks: usize = validity.iter().map(|items| items.div_ceil(8)).sum();
+                bits + 8 * masks
+            }
+            _ => return None,
+        };
+        let is_fixed = self.control.bits_rep == 0 && bits.is_multiple_of(8);
+        is_fixed.then(|| self.control.bytes() + bits / 8)
+    }
+}
+
 /// Decodes whole rows, given as byte ranges of `body` in row order.
 pub fn decode(page: &Page, body: &[u8], ranges: &[(usize, usize)]) -> Result<Decoded> {
-    let stored: usize = ranges.iter().map(|range| range.1).sum();
-    let mut out = Output::new(page, stored.min(body.len()))?;
-    for &(start, size) in ranges {
-        out.read(part(body, start, size, "rows, bytes")?)?;
+    let row = |&(start, size): &_| Ok((page, part(body, start, size, "rows, bytes")?));
+    let rows = ranges.iter().map(row).collect::<Result<Vec<_>>>()?;
+    decode_rows(page, &rows)
+}
+
+/// Decodes the bytes of whole rows, each with the page that it is of. All pages have the levels of
+/// the first one and values of its type, which they may compress in other ways.
+pub fn decode_rows(first: &Page, rows: &[(&Page, &[u8])]) -> Result<Decoded> {
+    let stored = rows.iter().map(|(_, row)| row.len()).sum();
+    let mut out = Output::new(first, stored)?;
+    for (page, row) in rows {
+        if page.control != first.control {
+            return Err(Corrupt("pages with levels of several widths".into()));
+        }
+        out.page = page;
+        out.read(row)?;
     }
     out.flush_levels()?;
     Ok(Decoded {
@@ -410,7 +438,7 @@ pub fn compress_values(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
+    #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -444,6 +472,50 @@ mod tests {
             panic!()
         };
         assert_eq!(data, b"ab");
+    }
+
+    #[test]
+    fn rows_of_pages_that_compress_in_other_ways_are_joined() {
+        let page = |values| Page {
+            control: Control {
+                bits_rep: 0,
+                bits_def: 1,
+            },
+            values,
+            layers: Layers::new(&[3]).unwrap(),
+        };
+        let plain = page(Plan::Variable { offset_bits: 32 });
+        let packed = page(Plan::General {
+            scheme: Scheme::Zstd,
+            inner: Box::new(Plan::Variable { offset_bits: 32 }),
+        });
+        let (ends, frame) = compress_values(OffsetsIn::Small(&[0, 9]), b"bbbbbbbbb", 3).unwrap();
+        let length = u32::try_from(ends[1]).unwrap().to_le_bytes();
+        let long = [&[0], length.as_slice(), &frame].concat();
+        let rows: [(&Page, &[u8]); 3] = [
+            (&plain, &[0, 2, 0, 0, 0, 0x61, 0x61]),
+            (&packed, &long),
+            (&plain, &[1]),
+        ];
+        let back = decode_rows(&plain, &rows).unwrap();
+        let Values::Variable { data, .. } = back.values else {
+            panic!()
+        };
+        assert_eq!(
+            (data.as_slice(), back.num_values),
+            (b"aabbbbbbbbb".as_slice(), 3)
+        );
+        assert_eq!(back.layers[0].null_count, 1);
+        let wide = page(Plan::Flat { bits: 32 });
+        assert!(decode_rows(&plain, &[(&wide, &[0, 1, 2, 3, 4])]).is_err());
+        let other = Page {
+            control: Control {
+                bits_rep: 0,
+                bits_def: 9,
+            },
+            ..page(Plan::Variable { offset_bits: 32 })
+        };
+        assert!(decode_rows(&plain, &[(&other, &[1, 0])]).is_err());
     }
 
     #[test]

@@ -67,4 +67,5 @@ pub mod vector;
 pub mod views;
 pub mod word_dictionary;
 pub mod word_table;
+pub mod zipped_rows;
 pub mod zone_bounds;

@@ -34,7 +34,7 @@ pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize
 
 /// How the rows of full-zip pages are stored.
 #[pyclass(frozen, module = "pilum._kernels")]
-pub struct FullZip(full_zip::Page);
+pub struct FullZip(pub full_zip::Page);
 
 #[pymethods]
 impl FullZip {

@@ -24,6 +24,7 @@ mod plans;
 mod rabitq;
 mod records;
 mod vectors;
+mod zipped_rows;
 
 use pyo3::prelude::*;
 
@@ -92,4 +93,6 @@ mod _kernels {
         ProductCodebook, VectorSieve, cluster_sums, distances, encode_scalar_codes,
         nearest_centroids, nearest_flat, nearest_scalar_codes,
     };
+    #[pymodule_export]
+    use crate::zipped_rows::RowIndex;
 }

@@ -1,4 +1,4 @@
-//! Rows of mini-block pages: which bytes to read for them, and what these bytes hold.
+//! Rows of pages: which bytes to read for them, and what these bytes hold.
 
 use std::ops::Range;
 use std::slice;
@@ -8,10 +8,11 @@ use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pilum_kernels::chunk_table;
 use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
 use pilum_kernels::error::{Corrupt, out_of_range, part, size};
+use pilum_kernels::full_zip;
 use pilum_kernels::kept;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mask::pages;
-use pilum_kernels::mini_block::{self, Rows};
+use pilum_kernels::mini_block::{self, Decoded, Rows};
 use pilum_kernels::narrow_indices;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ use crate::conditions::Condition;
 use crate::decoding::{out, ranges_of};
 use crate::picking::{Made, Pairs, places_out};
 use crate::plans::{Block, Plan};
+use crate::zipped_rows::{ZippedArg, ZippedRows};
 
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 
@@ -127,7 +129,7 @@ type Place = (usize, usize);
 /// chunks; the selected rows, unless all are; those of them to return, unless all are, as a bitmap
 /// and the number of its first bit; its file, if that is in memory; and the number of inner-most
 /// layers to return, unless all are.
-type PageArg<'py> = (
+type ChunkedArg<'py> = (
     Py<MiniBlock>,
     Vec<Place>,
     usize,
@@ -138,6 +140,13 @@ type PageArg<'py> = (
     Option<Py<PyArray1<u8>>>,
     Option<usize>,
 );
+
+/// Some rows of a page with chunks, or of a full-zip page.
+#[derive(FromPyObject)]
+enum PageArg<'py> {
+    Chunked(ChunkedArg<'py>),
+    Zipped(ZippedArg<'py>),
+}
 
 /// The buffers of a page that are read as a whole.
 #[derive(Clone, Copy)]
@@ -184,6 +193,22 @@ enum Source {
 /// Rows to return, as ranges.
 type Wanted = Arc<Vec<Range<usize>>>;
 
+/// The list of the rows that were selected last: pages that are cut at the same rows share it.
+#[derive(Default)]
+struct LastWanted(Option<(usize, Wanted)>);
+
+impl LastWanted {
+    fn of(&mut self, bounds: &Pairs<'_>) -> PyResult<Wanted> {
+        let address = bounds.as_ptr() as usize;
+        if let Some((_, shared)) = self.0.as_ref().filter(|(known, _)| *known == address) {
+            return Ok(shared.clone());
+        }
+        let made = Arc::new(ranges_of(bounds)?);
+        self.0 = Some((address, made.clone()));
+        Ok(made)
+    }
+}
+
 /// The rows of a page that a bitmap keeps, of all or of the given ones.
 fn kept_rows(
     py: Python<'_>,
@@ -217,7 +242,7 @@ impl<'a> Fetched<'a> {
     }
 }
 
-struct Read {
+struct ChunkedRows {
     page: Py<MiniBlock>,
     num_items: usize,
     /// All rows of the page.
@@ -228,7 +253,56 @@ struct Read {
     source: Source,
 }
 
-impl Read {
+impl ChunkedRows {
+    /// Selects rows; adds what is to be fetched to `ranges`.
+    fn new(
+        py: Python<'_>,
+        (page, buffers, num_items, num_rows, table, bounds, kept, data, num_layers): ChunkedArg<'_>,
+        last: &mut LastWanted,
+        ranges: &mut Vec<Place>,
+    ) -> PyResult<Self> {
+        let wanted = match (&bounds, &kept) {
+            (None, None) => None,
+            (_, Some((bitmap, first))) => Some(kept_rows(
+                py,
+                bounds.as_ref(),
+                num_rows,
+                contiguous(bitmap)?,
+                *first,
+            )?),
+            (Some(bounds), None) => Some(last.of(bounds)?),
+        };
+        let first = ranges.len();
+        let source = match (data, table, wanted.as_ref().filter(|_| bounds.is_some())) {
+            (Some(data), _, _) => Source::Memory(data, Whole::of(py, page.get(), &buffers)?),
+            (None, Some(table), Some(wanted)) => {
+                let picked = pick(&table.0, wanted).map_err(|error| corrupt(py, &error))?;
+                let body = Whole::of(py, page.get(), &buffers)?.body.0;
+                let place = |&(start, length): &Place| (body.saturating_add(start), length);
+                ranges.extend(picked.ranges.iter().map(place));
+                Source::Picked(first, picked)
+            }
+            (None, _, None) => {
+                let whole = Whole::of(py, page.get(), &buffers)?;
+                ranges.extend(whole.places());
+                Source::Fetched(first, whole)
+            }
+            (None, None, Some(_)) => {
+                return Err(PyValueError::new_err(
+                    "some rows, but no table of the chunks",
+                ));
+            }
+        };
+        Ok(Self {
+            page,
+            num_items,
+            every: 0..num_rows,
+            wanted,
+            num_layers: num_layers.unwrap_or(usize::MAX),
+            source,
+        })
+    }
+
     fn rows<'a>(
         &'a self,
         memory: Option<&'a [u8]>,
@@ -290,7 +364,12 @@ impl Read {
     }
 }
 
-/// Rows of several mini-block pages, of any files; files that are in memory need no fetching.
+enum Read {
+    Chunked(ChunkedRows),
+    Zipped(ZippedRows),
+}
+
+/// Rows of several pages, of any files; files that are in memory need no fetching.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct PageReads {
     reads: Vec<Read>,
@@ -305,55 +384,18 @@ impl PageReads {
     fn new(py: Python<'_>, pages: Vec<PageArg<'_>>) -> PyResult<Self> {
         let (mut reads, mut ranges) = (Vec::with_capacity(pages.len()), Vec::new());
         let mut ends = Vec::with_capacity(pages.len());
-        let mut last: Option<(*mut _, Wanted)> = None;
-        for (page, buffers, num_items, num_rows, table, bounds, kept, data, num_layers) in pages {
-            let wanted = match (&bounds, &kept) {
-                (None, None) => None,
-                (_, Some((bitmap, first))) => Some(kept_rows(
-                    py,
-                    bounds.as_ref(),
-                    num_rows,
-                    contiguous(bitmap)?,
-                    *first,
-                )?),
-                // Pages that are cut at the same rows share the list of selected rows.
-                (Some(bounds), None) => match &last {
-                    Some((known, shared)) if *known == bounds.as_ptr() => Some(shared.clone()),
-                    _ => {
-                        let shared = Arc::new(ranges_of(bounds)?);
-                        last = Some((bounds.as_ptr(), shared.clone()));
-                        Some(shared)
-                    }
-                },
-            };
-            let first = ranges.len();
-            let source = match (data, table, wanted.as_ref().filter(|_| bounds.is_some())) {
-                (Some(data), _, _) => Source::Memory(data, Whole::of(py, page.get(), &buffers)?),
-                (None, Some(table), Some(wanted)) => {
-                    let picked = pick(&table.0, wanted).map_err(|error| corrupt(py, &error))?;
-                    let body = Whole::of(py, page.get(), &buffers)?.body.0;
-                    let place = |&(start, length): &Place| (body.saturating_add(start), length);
-                    ranges.extend(picked.ranges.iter().map(place));
-                    Source::Picked(first, picked)
+        let mut last = LastWanted::default();
+        for page in pages {
+            reads.push(match page {
+                PageArg::Chunked(page) => {
+                    Read::Chunked(ChunkedRows::new(py, page, &mut last, &mut ranges)?)
                 }
-                (None, _, None) => {
-                    let whole = Whole::of(py, page.get(), &buffers)?;
-                    ranges.extend(whole.places());
-                    Source::Fetched(first, whole)
+                PageArg::Zipped((page, entries, index, bounds)) => {
+                    let wanted = last.of(&bounds)?;
+                    let made =
+                        ZippedRows::new(page, entries, index.as_deref(), &wanted, &mut ranges);
+                    Read::Zipped(made.map_err(|error| corrupt(py, &error))?)
                 }
-                (None, None, Some(_)) => {
-                    return Err(PyValueError::new_err(
-                        "some rows, but no table of the chunks",
-                    ));
-                }
-            };
-            reads.push(Read {
-                page,
-                num_items,
-                every: 0..num_rows,
-                wanted,
-                num_layers: num_layers.unwrap_or(usize::MAX),
-                source,
             });
             ends.push(ranges.len());
         }
@@ -389,22 +431,7 @@ impl PageReads {
         let files = self.files(py)?;
         let memory = views(&files)?;
         let decoded = py.detach(|| {
-            let decode = |group: &[usize]| {
-                let mut pages = Vec::with_capacity(group.len());
-                for &number in group {
-                    let (read, memory) = self
-                        .reads
-                        .get(number)
-                        .zip(memory.get(number))
-                        .ok_or_else(|| out_of_range("pages"))?;
-                    pages.push((read, read.rows(*memory, &fetched)?));
-                }
-                let &(first, _) = pages
-                    .first()
-                    .ok_or_else(|| out_of_range("pages of a group"))?;
-                let rows: Vec<_> = pages.into_iter().map(|(_, rows)| rows).collect();
-                mini_block::decode(&first.page.get().0, &rows, first.num_layers)
-            };
+            let decode = |group: &[usize]| self.decode_group(group, &memory, &fetched);
             match &groups {
                 Some(groups) => groups.iter().map(|group| decode(group)).collect(),
                 None => (0..self.reads.len())
@@ -433,6 +460,9 @@ impl PageReads {
         let memory = views(&files)?;
         let masks = py.detach(|| {
             let mask = |(read, memory): (&Read, &Option<&[u8]>)| {
+                let Read::Chunked(read) = read else {
+                    return Err(Corrupt("a test of a full-zip page".into()));
+                };
                 let rows = read.rows(*memory, &fetched)?;
                 pages::mask(&read.page.get().0, &rows, &condition.0)
             };
@@ -454,11 +484,52 @@ type Files<'py> = Vec<Option<PyReadonlyArray1<'py, u8>>>;
 impl PageReads {
     /// The files that are in memory, per page.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Files<'py>> {
-        let file = |read: &Read| match &read.source {
-            Source::Memory(file, _) => Ok(Some(file.bind(py).try_readonly()?)),
+        let file = |read: &Read| match read {
+            Read::Chunked(ChunkedRows {
+                source: Source::Memory(file, _),
+                ..
+            }) => Ok(Some(file.bind(py).try_readonly()?)),
             _ => Ok(None),
         };
         self.reads.iter().map(file).collect()
+    }
+
+    /// Decodes the rows of pages of one layout.
+    fn decode_group(
+        &self,
+        group: &[usize],
+        memory: &[Option<&[u8]>],
+        fetched: &Fetched<'_>,
+    ) -> Result<Decoded, Corrupt> {
+        let read = |&number: &usize| self.reads.get(number).ok_or_else(|| out_of_range("pages"));
+        let mixed = || Corrupt("pages of two layouts in one group".into());
+        let first = group
+            .first()
+            .ok_or_else(|| out_of_range("pages of a group"))?;
+        match read(first)? {
+            Read::Chunked(first) => {
+                let mut pages = Vec::with_capacity(group.len());
+                for number in group {
+                    let Read::Chunked(page) = read(number)? else {
+                        return Err(mixed());
+                    };
+                    let memory = memory.get(*number).copied().flatten();
+                    pages.push(page.rows(memory, fetched)?);
+                }
+                mini_block::decode(&first.page.get().0, &pages, first.num_layers)
+            }
+            Read::Zipped(first) => {
+                let mut rows = Vec::new();
+                for number in group {
+                    let Read::Zipped(page) = read(number)? else {
+                        return Err(mixed());
+                    };
+                    let (data, starts) = fetched.starting_at(page.first);
+                    page.add(data, starts, &mut rows)?;
+                }
+                full_zip::decode_rows(&first.page.get().0, &rows)
+            }
+        }
     }
 }
 

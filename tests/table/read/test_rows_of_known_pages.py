@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
+from pilum.encodings.structural import known_pages
 from pilum.errors import CorruptFileError
 from pilum.format.rows import addresses_of_rows
 from pilum.table.read.columns import MetaColumns
@@ -19,7 +20,7 @@ from pilum.table.read.take import _columns, parts_at, take_addresses
 
 SIZE = 60_000
 COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
-COLUMNS += ["pair", "held"]
+COLUMNS += ["pair", "held", "vector", "place", "bytes", "story", "long", "digest"]
 OTHERS = {"list", "held"}
 """Columns that are not read this way: lists, and structs that are null."""
 
@@ -43,6 +44,17 @@ def rows() -> pa.Table:
             "float": random.random(SIZE).astype(np.float32),
         }
     )
+    vectors = [random.random(SIZE * items).astype(np.float32) for items in (8, 2)]
+    wide = {
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors[0]), 8),
+        "place": pa.FixedSizeListArray.from_arrays(pa.array(vectors[1]), 2, mask=pa.array(holes)),
+        "bytes": pa.array([random.bytes(row % 9) for row in range(SIZE)], mask=holes),
+        "story": pa.array([f"{row} and {row % 77} " * (row % 5) for row in range(SIZE)]),
+        "long": pa.array([f"{row}" * 9 for row in range(SIZE)], pa.large_string()),
+        "digest": pa.array([random.bytes(20) for _ in range(SIZE)], pa.binary(20)),
+    }
+    for name, values in wide.items():
+        table = table.append_column(name, values)
     full_zip = {"lance-encoding:structural-encoding": "fullzip"}  # which stores values as they are
     values = pa.array(random.random(SIZE)), table["small"].chunk(0), table["text"].chunk(0)
     members = [
@@ -53,7 +65,7 @@ def rows() -> pa.Table:
     held = pa.StructArray.from_arrays(values, fields=members, mask=pa.array(holes))
     table = table.append_column("pair", pair).append_column("held", held)
     fields = [
-        field.with_metadata(full_zip if field.name in ("noise", "float") else {})
+        field.with_metadata(full_zip if field.name in ("noise", "float", *wide) else {})
         for field in table.schema
     ]
     return table.cast(pa.schema(fields))
@@ -123,6 +135,18 @@ def test_other_columns_are_read_another_way(dataset: pilum.LanceDataset) -> None
     fresh = pilum.dataset(dataset.uri, session=pilum.Session()).snapshot
     found = few_rows(fresh, addresses, _columns(fresh, ["id"]))  # chunks are not known yet
     assert found == take_addresses(snapshot, addresses, ["id"])
+
+
+def test_long_indices_are_not_kept(
+    dataset: pilum.LanceDataset, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_pages, "MOST_INDEX_BYTES", 4 * SIZE // 3)  # of `long`, with its end
+    fresh = pilum.dataset(dataset.uri, session=pilum.Session())
+    places = np.array([7, 9, 19], np.uint64)
+    assert few_rows(fresh.snapshot, places, _columns(fresh.snapshot, ["long"])) is None
+    fresh.io_stats_incremental()
+    assert fresh.take([7, 9, 19], columns=["long"]) == table.select(["long"]).take([7, 9, 19])
+    assert fresh.io_stats_incremental().read_bytes < SIZE
 
 
 def test_damage_is_located(table: pa.Table, tmp_path: Path) -> None:
