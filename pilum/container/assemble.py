@@ -168,8 +168,8 @@ def _values(
 ) -> pa.Array:
     kind_id = kind.id
     if kind_id == _FIXED_SIZE_LIST:
-        demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
-        assert isinstance(encoding, FixedSizeList)
+        if not isinstance(encoding, FixedSizeList):  # to format the type takes a microsecond
+            raise CorruptFileError(f"values of type {kind}: not stored as lists")
         return _lists(kind, encoding, buffers, layer)
     if kind_id in _VIEWS:
         is_variable = len(buffers) == 2 and len(buffers[0]) == layer.length + 1
@@ -224,10 +224,8 @@ def _lists(
     item_type, length, inner = kind, layer.length, encoding
     slots = layer
     while True:
-        demand(
-            item_type.list_size == inner.items_per_value,
-            f"items of {item_type}: found {inner.items_per_value}",
-        )
+        if item_type.list_size != inner.items_per_value:
+            raise CorruptFileError(f"items of {item_type}: found {inner.items_per_value}")
         levels.append((item_type, slots))
         length *= inner.items_per_value
         slots = _items_layer(length, masks.pop(0) if inner.has_validity else None)

@@ -51,6 +51,8 @@ class PlainRows:
         Raises:
             CorruptFileError: If the file is damaged.
         """
+        if len(rows) == 1:
+            return self._offset_of(int(rows[0]))
         bounds = self._column.row_bounds
         pages = bounds.searchsorted(rows, side="right") - 1
         offsets = self._offsets[pages]
@@ -63,13 +65,15 @@ class PlainRows:
         found: NDArray[np.int64] = offsets + (rows - bounds[pages]) * self._width
         return found
 
-    def offset(self, row: int) -> NDArray[np.int64] | None:
+    def _offset_of(self, row: int) -> NDArray[np.int64] | None:
         """Return what `offsets` returns for one row, in fewer steps."""
         bounds = self._bounds
         page = bisect_right(bounds, row) - 1
+        if int(self._offsets[page]) == _UNKNOWN:
+            self._offsets[page] = self._offset(page)
         offset = int(self._offsets[page])
-        if offset < 0:
-            return self.offsets(np.array([row], np.int64))
+        if offset == _ENCODED:
+            return None
         return np.array([offset + (row - bounds[page]) * self._width], np.int64)
 
     def _offset(self, page: int) -> int:

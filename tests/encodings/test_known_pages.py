@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from page_files import opened, page_of, written
 
 from pilum.container.reader import FileReader
@@ -59,14 +60,15 @@ def _values(decoded: Decoded) -> list[bytes]:
 
 
 def test_pages_of_several_columns_are_read_together(rows: pa.Table, reader: FileReader) -> None:
-    pages, groups, wanted = [], [], []
+    pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
+    groups, wanted = [], []
     for number in range(3):
         cuts = reader.column(number).row_bounds.tolist()
         last = len(cuts) - 2
         assert last > 1
         some = [(0, 3, 4), (1, 5, 7), (last, 0, 2)]
         groups.append([len(pages) + place for place in range(len(some))])
-        pages += [(_known(reader, number, page), np.array([own])) for page, *own in some]
+        pages += [(_known(reader, number, page), np.arange(*own)) for page, *own in some]
         wanted.append([row for page, *own in some for row in range(*np.add(cuts[page], own))])
     assert len({pages[place][0].form for place in groups[1]}) == 1
     assert len({pages[place][0].layout.values for place in groups[1]}) == 3  # symbol tables differ
@@ -82,12 +84,12 @@ def test_pages_of_several_columns_are_read_together(rows: pa.Table, reader: File
 
 def test_an_index_is_read_once(reader: FileReader) -> None:
     page = _known(reader, 0, 1)
-    bounds = np.array([[3, 4]])
+    rows = np.array([3])
     assert page.lookup() is None
-    [before], _ = read_known([(page, bounds)], [[0]])
+    [before], _ = read_known([(page, rows)], [[0]])
     first = page.lookup()
     assert first is not None
-    [after], _ = read_known([(page, bounds)], [[0]])
+    [after], _ = read_known([(page, rows)], [[0]])
     assert _values(before) == _values(after)
     assert page.lookup() is first
 
@@ -107,4 +109,4 @@ def test_an_index_that_points_beyond_its_page_is_damage(reader: FileReader) -> N
     known = known_page(page)
     assert known is not None
     with pytest.raises(CorruptFileError, match="full-zip rows"):
-        read_known([(known, np.array([[5, 6]]))], [[0]])
+        read_known([(known, np.array([5]))], [[0]])

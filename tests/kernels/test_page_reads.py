@@ -40,11 +40,12 @@ class Page:
         body_bytes = len(self.body)
         return ChunkTable(self.layout, as_bytes(self.words), None, count, count, body_bytes)
 
-    def read(self, rows: RowRanges | None = None, *, at: int = 0) -> Any:
+    def read(self, rows: RowRanges | None = None, *, at: int = 0, as_ranges: bool = True) -> Any:
         """A read of rows, or of the whole page, of a file in which it begins at `at`."""
         count, table = len(self.values), None if rows is None else self.table()
         places = [(at + start, size) for start, size in self.places]
-        return self.layout, places, count, count, table, rows and rows.bounds, None, None, None
+        selected = rows and (rows.bounds if as_ranges else rows.rows())
+        return self.layout, places, count, count, table, selected, None, None, None
 
     def held(self, rows: RowRanges | None = None) -> Any:
         """A read of the page in memory."""
@@ -71,7 +72,10 @@ def test_the_rows_of_each_page_come_back(data: st.DataObject, some: list[Page]) 
     reads, expected = [], []
     for page, at in zip(some, starts, strict=False):
         rows = data.draw(st.none() | wanted_rows(page))
-        reads.append(page.held(rows) if data.draw(st.booleans()) else page.read(rows, at=at))
+        if data.draw(st.booleans()):
+            reads.append(page.held(rows))
+        else:
+            reads.append(page.read(rows, at=at, as_ranges=data.draw(st.booleans())))
         expected.append(page.picked(rows))
     planned = PageReads(reads)
     offsets, _ = planned.ranges()

@@ -32,10 +32,11 @@ class Page:
         ends = np.cumsum([0, *map(len, entries)])
         self.numbers = as_bytes(ends.astype(f"<u{width}").tobytes())
 
-    def read(self, rows: RowRanges) -> Any:
+    def read(self, rows: RowRanges, *, as_ranges: bool = True) -> Any:
         index = RowIndex(self.numbers, len(self.values))
         assert index.size_bytes == len(self.numbers)
-        return TEXTS, (self.at, len(self.body)), index, rows.bounds
+        selected = rows.bounds if as_ranges else rows.rows()
+        return TEXTS, (self.at, len(self.body)), index, selected
 
 
 def drawn(data: st.DataObject, num_rows: int) -> RowRanges:
@@ -52,7 +53,10 @@ def test_rows_are_found_by_the_index(
         pages.append(Page(values, width, len(file)))
         file += pages[-1].body
     rows = [drawn(data, len(values)) for values in columns]
-    planned = PageReads([page.read(own) for page, own in zip(pages, rows, strict=True)])
+    as_ranges = data.draw(st.booleans())
+    planned = PageReads(
+        [page.read(own, as_ranges=as_ranges) for page, own in zip(pages, rows, strict=True)]
+    )
     offsets, sizes = planned.ranges()
     assert planned.ends == np.cumsum([len(own.bounds) for own in rows]).tolist()
     expected = [

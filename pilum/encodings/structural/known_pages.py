@@ -29,6 +29,7 @@ __all__ = ["MOST_INDEX_BYTES", "IndexLookup", "KnownPage", "known_page", "read_k
 
 MOST_INDEX_BYTES = 128 * 1024
 """Longer indices are not kept: to read one takes much longer than to read some numbers of it."""
+_WIDE_BYTES = 64
 _LOOKUP_BYTES = 512
 """The approximate size of the objects around an index."""
 
@@ -69,10 +70,7 @@ class KnownPage(NamedTuple):
 
 
 def known_page(page: PageRead) -> KnownPage | None:
-    """Return the page of a read of some of its rows; None if its rows are not read this way.
-
-    Nor are rows that are stored as they are, which need no decoding.
-    """
+    """Return the page of a read of some of its rows; None if its rows are not read this way."""
     layout, stored = page.layout, page.stored
     if page.lookup is None or page.memory is not None:
         return None
@@ -88,10 +86,13 @@ def known_page(page: PageRead) -> KnownPage | None:
 
 
 def _is_located(page: PageRead, layout: FullZipLayout) -> bool:
-    """Return whether rows of a full-zip page have one width, or an index that is not long."""
-    buffers = page.stored.buffers
+    """Return whether rows of a full-zip page have one width, or an index that is not long.
+
+    Narrow values without levels are left out, as no kernel is needed to find and copy them.
+    """
+    buffers, plain_bytes = page.stored.buffers, layout.plain_bytes
     if not layout.has_index:
-        return layout.plain_bytes is None and len(buffers) > 0
+        return (plain_bytes is None or plain_bytes >= _WIDE_BYTES) and len(buffers) > 0
     return len(buffers) > 1 and buffers[1][1] <= MOST_INDEX_BYTES
 
 
@@ -103,7 +104,8 @@ def read_known(
     """Read rows of pages of local files, and other ranges, with one read of each file.
 
     Args:
-        pages: Pages with the ranges of rows to read, int64, shape (n, 2).
+        pages: Pages with the rows to read, int64, ascending and distinct, counted from the first
+            one of the page.
         groups: The places of the pages whose rows become one array each; they have one form.
         others: Ranges of files.
 
@@ -119,9 +121,9 @@ def read_known(
     if None in lookups:
         lookups = _look_up([page for page, _ in pages])
     wanted, dictionaries = [], []
-    for (page, bounds), lookup in zip(pages, lookups, strict=True):
+    for (page, rows), lookup in zip(pages, lookups, strict=True):
         assert lookup is not None  # pages that are read as a whole are not known
-        wanted.append((*page.place, lookup.chunks, bounds, *page.rest))
+        wanted.append((*page.place, lookup.chunks, rows, *page.rest))
         dictionaries.append(lookup.dictionary)
     reads = kernels.PageReads(wanted)
     requests = _requests(reads, [page.source for page, _ in pages])

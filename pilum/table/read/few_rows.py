@@ -28,7 +28,7 @@ from pilum.encodings.base import Decoded, Layer
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field
-from pilum.format.rows import Addresses, RowRanges
+from pilum.format.rows import Addresses
 from pilum.storage.base import Fetched
 from pilum.table.read.columns import MetaColumns, ReadColumns
 from pilum.table.read.fragment_files import FragmentReader
@@ -42,13 +42,16 @@ FEW_ROWS = 1024
 FEW_ADDRESSES = 128
 """Maximum number of addresses in any order that are sorted without NumPy."""
 
+_FEW_PLAIN = 128
+"""Of more wide values that are stored as they are, adjacent ones are worth returning uncopied."""
+
 _ROW = (1 << 32) - 1
 
 _Rows: TypeAlias = NDArray[np.int64]
 """Rows of a fragment, ascending and distinct."""
 
-_Ranges: TypeAlias = dict[tuple[int, int, int], RowRanges]
-"""Ranges of rows within a page, by its first row and the rows of a fragment, from and to, in it."""
+_Made: TypeAlias = dict[tuple[int, int, int], _Rows]
+"""Rows within a page, by its first row and the rows of a fragment, from and to, in it."""
 
 
 def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> pa.Table | None:
@@ -124,11 +127,11 @@ def _read(
     fragments: Sequence[tuple[list[FieldReader], _Rows]], wanted: ReadColumns
 ) -> list[pa.Array] | None:
     """Read rows of the fields of fragments; None if they have to be read another way."""
-    pages: list[tuple[KnownPage, NDArray[np.int64]]] = []
+    pages: list[tuple[KnownPage, _Rows]] = []
     runs: list[list[list[_Run | _PlainRun]]] = []
     try:
         for fields, rows in fragments:
-            made: _Ranges = {}
+            made: _Made = {}
             columns = _leaves_of(fields)
             if not columns:
                 return None
@@ -156,8 +159,8 @@ def _read(
 def _add(
     field: LeafFieldReader,
     rows: _Rows,
-    made: _Ranges,
-    pages: list[tuple[KnownPage, NDArray[np.int64]]],
+    made: _Made,
+    pages: list[tuple[KnownPage, _Rows]],
     runs: list[_Run | _PlainRun],
 ) -> bool:
     """Add the pages of a field with rows of its fragment, or their places if pages are plain.
@@ -168,21 +171,20 @@ def _add(
         False if a page has another form.
     """
     known = _pages(field, rows, made)
-    if known is None:
+    if known is None or (len(rows) > _FEW_PLAIN and known[0][0].layout.plain_bytes):
         plain = field.plain
-        if plain is None:
+        offsets = None if plain is None else plain.offsets(rows)
+        if plain is not None and offsets is not None:
+            runs.append(_PlainRun(plain, offsets))
+            return True
+        if known is None:
             return False
-        offsets = plain.offset(int(rows[0])) if len(rows) == 1 else plain.offsets(rows)
-        if offsets is None:
-            return False
-        runs.append(_PlainRun(plain, offsets))
-        return True
-    for page, ranges in known:
+    for page, own in known:
         last = runs[-1] if runs else None
         if not isinstance(last, _Run) or last.form != page.form:
             runs.append(last := _Run(page.form))
-        last.add(len(pages), ranges.num_rows)
-        pages.append((page, ranges.bounds))
+        last.add(len(pages), len(own))
+        pages.append((page, own))
     return True
 
 
@@ -226,7 +228,7 @@ class _Run:
 
 def _arrays(
     wanted: ReadColumns,
-    pages: Sequence[tuple[KnownPage, NDArray[np.int64]]],
+    pages: Sequence[tuple[KnownPage, _Rows]],
     runs: Sequence[Sequence[Sequence[_Run | _PlainRun]]],
     have_nulls: list[int],
 ) -> list[pa.Array]:
@@ -239,10 +241,9 @@ def _arrays(
     arrays = []
     stored = [column for column in wanted.columns if column.field is not None]
     for place, (column, field, own) in enumerate(zip(stored, wanted.fields, runs, strict=True)):
-        what = f"column {column.name!r}"
         if not field.children:
             pieces = _pieces(field, own[0], decoded, fetched, assemble_leaf)
-            arrays.append(column.pick(join_arrays(pieces, what)))
+            arrays.append(column.pick(_joined(pieces, column.name)))
             continue
         members = [
             _pieces(child, leaf, decoded, fetched, assemble_member)
@@ -251,7 +252,7 @@ def _arrays(
         if any(piece is None for pieces in members for piece in pieces):
             have_nulls.append(place)
             continue
-        children = [join_arrays(pieces, what) for pieces in members]
+        children = [_joined(pieces, column.name) for pieces in members]
         count = len(children[0])
         array = pa.Array.from_buffers(field.arrow_type, count, [None], 0, children=children)
         arrays.append(column.pick(array))
@@ -272,6 +273,11 @@ def _pieces(
         else run.read(field, next(fetched))
         for run in runs
     ]
+
+
+def _joined(pieces: list[pa.Array], name: str) -> pa.Array:
+    """Return the rows of a column; most have one piece, which begins at its first row."""
+    return pieces[0] if len(pieces) == 1 else join_arrays(pieces, f"column {name!r}")
 
 
 def reordered(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
@@ -318,8 +324,8 @@ def _fragments(
 
 
 def _pages(
-    field: LeafFieldReader, rows: _Rows, made: _Ranges
-) -> list[tuple[KnownPage, RowRanges]] | None:
+    field: LeafFieldReader, rows: _Rows, made: _Made
+) -> list[tuple[KnownPage, _Rows]] | None:
     """Return the pages of a field with rows of its fragment; None if they are not known."""
     found = []
     cuts: list[int] = field.page_cuts
@@ -329,12 +335,12 @@ def _pages(
         page = field.known_page(number)
         if page is None:
             return None
-        start, stop = cuts[number : number + 2]
+        start, stop = cuts[number], cuts[number + 1]
         last = count if stop > end else int(rows.searchsorted(stop))
-        ranges = made.get((start, first, last))
-        if ranges is None:
+        own = made.get((start, first, last))
+        if own is None:
             own = rows[first:last] - start if start else rows[first:last]
-            ranges = made[start, first, last] = RowRanges.of_rows(own)
-        found.append((page, ranges))
+            made[start, first, last] = own
+        found.append((page, own))
         first = last
     return found

@@ -186,7 +186,7 @@ class Snapshot:
 
     def deletions(self, fragment: Fragment) -> DeletionVector | None:
         """Return the deleted rows of a fragment of the version, None if there are none."""
-        return self.reader(fragment).deletions
+        return self.reader(fragment).deletions if fragment.deletion_file else None
 
     def reader(self, fragment: Fragment) -> FragmentReader:
         """Return the reader of a fragment of the version."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby, pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,9 @@ _MANY_VALUES = 32_768
 Part = tuple[FragmentReader, NDArray[np.int64]]
 """A fragment, and some of its physical rows, ascending and distinct."""
 _Find = Callable[[int], Fragment | None]
+_Places: TypeAlias = "NDArray[Any]"
+"""Rows of the only fragment, or keys: their fragment in the upper half, their row in the lower."""
+_Split = Callable[[_Places], list[Part]]
 
 
 def take(
@@ -87,9 +91,33 @@ def take(
         ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
+    fragments = snapshot.manifest.fragments
+    if len(fragments) == 1:  # the common case of small tables, whose rows need no addresses
+        fragment = fragments[0]
+        own = physical_rows(snapshot, fragment, _checked(rows, int(fragments.bounds[-1])))
+        return _take(snapshot, own, columns, partial(_of_fragment, snapshot, fragment))
     number, physical = _located(snapshot, rows)
     places = addresses_of_rows(number, physical)
-    return _take(snapshot, places, columns, snapshot.manifest.fragments.__getitem__)
+    split = partial(_by_fragment, snapshot, find=fragments.__getitem__)
+    return _take(snapshot, places, columns, split)
+
+
+def _of_fragment(snapshot: Snapshot, fragment: Fragment, rows: NDArray[np.int64]) -> list[Part]:
+    """Return the one part with rows of a table that has one fragment."""
+    if not len(rows):
+        return []
+    _require_row(snapshot, 0, fragment, int(rows[-1]))
+    return [(snapshot.reader(fragment), rows)]
+
+
+def _checked(rows: NDArray[np.int64], num_rows: int) -> NDArray[np.int64]:
+    """Return positions as numbers of 64 bits; raise InvalidInputError if one does not exist."""
+    rows = np.asarray(rows, dtype=np.int64)
+    # As unsigned numbers, negative ones exceed the size of any table.
+    if len(rows) and int(rows.view(np.uint64).max()) >= num_rows:
+        wrong = (rows < 0) | (rows >= num_rows)
+        raise InvalidInputError(f"row {int(rows[wrong.argmax()])} of a table with {num_rows} rows")
+    return rows
 
 
 def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -104,12 +132,7 @@ def _located(
     """Return the place of the fragment and the physical row of each position in scan order."""
     fragments = snapshot.manifest.fragments
     bounds = fragments.bounds
-    rows = np.asarray(rows, dtype=np.int64)
-    wrong = (rows < 0) | (rows >= bounds[-1])
-    if wrong.any():
-        raise InvalidInputError(
-            f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
-        )
+    rows = _checked(rows, int(bounds[-1]))
     if len(fragments) == 1:
         return np.zeros_like(rows), physical_rows(snapshot, fragments[0], rows)
     number = np.searchsorted(bounds, rows, side="right") - 1
@@ -145,7 +168,7 @@ def take_addresses(
         found = few_rows(snapshot, places, _columns(snapshot, columns))
         if found is not None:
             return found
-    return _take(snapshot, places, columns, find)
+    return _take(snapshot, places, columns, partial(_by_fragment, snapshot, find=find))
 
 
 def take_row_ids(
@@ -156,7 +179,8 @@ def take_row_ids(
     In tables without stable row ids, ids are addresses.
     """
     places, is_there = addresses_of_ids(snapshot, ids)
-    return _take(snapshot, places[is_there], columns, _finder(snapshot))
+    split = partial(_by_fragment, snapshot, find=_finder(snapshot))
+    return _take(snapshot, places[is_there], columns, split)
 
 
 def parts_at(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[Part]:
@@ -224,19 +248,19 @@ def _finder(snapshot: Snapshot) -> _Find:
 
 
 def _take(
-    snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None, find: _Find
+    snapshot: Snapshot, places: _Places, columns: Iterable[str] | None, split: _Split
 ) -> pa.Table:
-    """Read rows, given a key of their fragment in the upper half and their number in the lower."""
+    """Read rows at places, given a function that splits ascending, distinct places into parts."""
     wanted = _columns(snapshot, columns)
     if not wanted.columns:  # a table without columns loses its rows in Arrow
-        return _take(snapshot, places, [ROW_ADDRESS], find).select([])
+        return _take(snapshot, places, [ROW_ADDRESS], split).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else _sorted(places)
-    table = read_parts(snapshot, _by_fragment(snapshot, distinct, find), wanted)
+    table = read_parts(snapshot, split(distinct), wanted)
     return table if back is None else reordered(table, back)
 
 
-def _sorted(places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _sorted(places: _Places) -> tuple[_Places, NDArray[np.int64]]:
     """Return the distinct places in order, and where each of the given places is among them."""
     order = places.argsort()
     found = places[order]
@@ -273,7 +297,7 @@ def _projection(
     return schema, names
 
 
-def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[Part]:
+def _by_fragment(snapshot: Snapshot, addresses: _Places, find: _Find) -> list[Part]:
     """Return the requested rows of each fragment, both in ascending order."""
     located = _located_rows(snapshot, addresses, find)
     return [(snapshot.reader(fragment), rows) for fragment, rows in located]
@@ -293,12 +317,17 @@ def _located_rows(
     for start, end in pairwise(ends):
         number, own = int(ids[start]), rows[start:end]
         fragment = find(number)
-        if fragment is None or own[-1] >= fragment.physical_rows:
-            raise InvalidInputError(
-                f"no row {int(own[-1])} in fragment {number} of version {snapshot.manifest.version}"
-            )
-        found.append((fragment, own))
+        found.append((_require_row(snapshot, number, fragment, int(own[-1])), own))
     return found
+
+
+def _require_row(snapshot: Snapshot, number: int, fragment: Fragment | None, row: int) -> Fragment:
+    """Return a fragment; raise InvalidInputError if there is none, or it has not the row."""
+    if fragment is None or row >= fragment.physical_rows:
+        raise InvalidInputError(
+            f"no row {row} in fragment {number} of version {snapshot.manifest.version}"
+        )
+    return fragment
 
 
 def read_parts(snapshot: Snapshot, parts: list[Part], wanted: ReadColumns) -> pa.Table:

@@ -11,7 +11,7 @@ use pilum_kernels::{block, compression, dictionary, full_zip, views, word_dictio
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, slice, values_out};
+use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, sizes, slice, values_out};
 use crate::plans::{Block, Plan, scheme};
 
 pub type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
@@ -30,6 +30,42 @@ pub fn out<'py>(py: Python<'py>, decoded: Result<Decoded, Corrupt>) -> PyResult<
 pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize>>> {
     let bounds = rows::<2>(bounds)?;
     Ok(bounds.into_iter().map(|[start, end]| start..end).collect())
+}
+
+/// The selected rows of a page: each of them, ascending, or ranges.
+#[derive(FromPyObject)]
+pub enum Selected<'py> {
+    Rows(PyReadonlyArray1<'py, i64>),
+    Ranges(PyReadonlyArray2<'py, i64>),
+}
+
+impl Selected<'_> {
+    /// The array object, which pages that are cut at the same rows share.
+    pub fn address(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.as_ptr() as usize,
+            Self::Ranges(bounds) => bounds.as_ptr() as usize,
+        }
+    }
+
+    /// Start and stop row of each range; adjacent rows become one.
+    pub fn ranges(&self) -> PyResult<Vec<Range<usize>>> {
+        match self {
+            Self::Rows(rows) => Ok(adjacent(&sizes(rows)?)),
+            Self::Ranges(bounds) => ranges_of(bounds),
+        }
+    }
+}
+
+fn adjacent(rows: &[usize]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::with_capacity(rows.len());
+    for &row in rows {
+        match found.last_mut() {
+            Some(last) if last.end == row => last.end = row.saturating_add(1),
+            _ => found.push(row..row.saturating_add(1)),
+        }
+    }
+    found
 }
 
 /// How the rows of full-zip pages are stored.

@@ -20,8 +20,8 @@ use pyo3::types::PyList;
 
 use crate::arrays::{corrupt, slice as contiguous};
 use crate::conditions::Condition;
-use crate::decoding::{out, ranges_of};
-use crate::picking::{Made, Pairs, places_out};
+use crate::decoding::{Selected, out};
+use crate::picking::{Made, places_out};
 use crate::plans::{Block, Plan};
 use crate::zipped_rows::{ZippedArg, ZippedRows};
 
@@ -135,7 +135,7 @@ type ChunkedArg<'py> = (
     usize,
     usize,
     Option<PyRef<'py, ChunkTable>>,
-    Option<Pairs<'py>>,
+    Option<Selected<'py>>,
     Option<(Bytes<'py>, usize)>,
     Option<Py<PyArray1<u8>>>,
     Option<usize>,
@@ -198,12 +198,12 @@ type Wanted = Arc<Vec<Range<usize>>>;
 struct LastWanted(Option<(usize, Wanted)>);
 
 impl LastWanted {
-    fn of(&mut self, bounds: &Pairs<'_>) -> PyResult<Wanted> {
-        let address = bounds.as_ptr() as usize;
+    fn of(&mut self, selected: &Selected<'_>) -> PyResult<Wanted> {
+        let address = selected.address();
         if let Some((_, shared)) = self.0.as_ref().filter(|(known, _)| *known == address) {
             return Ok(shared.clone());
         }
-        let made = Arc::new(ranges_of(bounds)?);
+        let made = Arc::new(selected.ranges()?);
         self.0 = Some((address, made.clone()));
         Ok(made)
     }
@@ -212,12 +212,12 @@ impl LastWanted {
 /// The rows of a page that a bitmap keeps, of all or of the given ones.
 fn kept_rows(
     py: Python<'_>,
-    bounds: Option<&Pairs<'_>>,
+    selected: Option<&Selected<'_>>,
     num_rows: usize,
     bitmap: &[u8],
     first: usize,
 ) -> PyResult<Wanted> {
-    let given = bounds.map(ranges_of).transpose()?;
+    let given = selected.map(Selected::ranges).transpose()?;
     let every = 0..num_rows;
     let given = given.as_deref().unwrap_or(slice::from_ref(&every));
     let found = py.detach(|| kept::ranges(given, bitmap, first));
@@ -257,23 +257,23 @@ impl ChunkedRows {
     /// Selects rows; adds what is to be fetched to `ranges`.
     fn new(
         py: Python<'_>,
-        (page, buffers, num_items, num_rows, table, bounds, kept, data, num_layers): ChunkedArg<'_>,
+        (page, buffers, num_items, num_rows, table, selected, kept, data, num_layers): ChunkedArg<'_>,
         last: &mut LastWanted,
         ranges: &mut Vec<Place>,
     ) -> PyResult<Self> {
-        let wanted = match (&bounds, &kept) {
+        let wanted = match (&selected, &kept) {
             (None, None) => None,
             (_, Some((bitmap, first))) => Some(kept_rows(
                 py,
-                bounds.as_ref(),
+                selected.as_ref(),
                 num_rows,
                 contiguous(bitmap)?,
                 *first,
             )?),
-            (Some(bounds), None) => Some(last.of(bounds)?),
+            (Some(selected), None) => Some(last.of(selected)?),
         };
         let first = ranges.len();
-        let source = match (data, table, wanted.as_ref().filter(|_| bounds.is_some())) {
+        let source = match (data, table, wanted.as_ref().filter(|_| selected.is_some())) {
             (Some(data), _, _) => Source::Memory(data, Whole::of(py, page.get(), &buffers)?),
             (None, Some(table), Some(wanted)) => {
                 let picked = pick(&table.0, wanted).map_err(|error| corrupt(py, &error))?;
@@ -390,8 +390,8 @@ impl PageReads {
                 PageArg::Chunked(page) => {
                     Read::Chunked(ChunkedRows::new(py, page, &mut last, &mut ranges)?)
                 }
-                PageArg::Zipped((page, entries, index, bounds)) => {
-                    let wanted = last.of(&bounds)?;
+                PageArg::Zipped((page, entries, index, selected)) => {
+                    let wanted = last.of(&selected)?;
                     let made =
                         ZippedRows::new(page, entries, index.as_deref(), &wanted, &mut ranges);
                     Read::Zipped(made.map_err(|error| corrupt(py, &error))?)

@@ -9,8 +9,7 @@ use pilum_kernels::zipped_rows::{self, Places};
 use pyo3::prelude::*;
 
 use crate::arrays::{corrupt, slice};
-use crate::decoding::FullZip;
-use crate::picking::Pairs;
+use crate::decoding::{FullZip, Selected};
 
 /// Where each row of a page begins within its entries.
 #[pyclass(frozen, module = "pilum._kernels")]
@@ -38,7 +37,7 @@ pub type ZippedArg<'py> = (
     Py<FullZip>,
     (usize, usize),
     Option<PyRef<'py, RowIndex>>,
-    Pairs<'py>,
+    Selected<'py>,
 );
 
 /// Rows of a page, to be fetched.
