@@ -257,10 +257,11 @@ impl ChunkedRows {
     /// Selects rows; adds what is to be fetched to `ranges`.
     fn new(
         py: Python<'_>,
-        (page, buffers, num_items, num_rows, table, selected, kept, data, num_layers): ChunkedArg<'_>,
+        chunked: ChunkedArg<'_>,
         last: &mut LastWanted,
         ranges: &mut Vec<Place>,
     ) -> PyResult<Self> {
+        let (page, buffers, num_items, num_rows, table, selected, kept, data, num_layers) = chunked;
         let wanted = match (&selected, &kept) {
             (None, None) => None,
             (_, Some((bitmap, first))) => Some(kept_rows(
