@@ -32,6 +32,7 @@ from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_b
 from pilum.container.zone_summary import has_zones
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
+from pilum.encodings.structural.constant import ConstantLayout
 from pilum.encodings.structural.indexed_pages import indexed_form, read_indexed
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
@@ -315,7 +316,7 @@ class LeafFieldReader(PagedFieldReader):
         num_layers: How many inner-most layers each leaf supplies.
         has_members: Whether a leaf is a packed struct.
         joint_id: A value that two readers of one field share if they have the same leaves.
-        has_other_pages: Whether rows were read of a page that is neither known nor plain.
+        has_other_pages: Whether rows were read of a page that is not known, plain or constant.
     """
 
     segment = LeafSegment
@@ -369,6 +370,17 @@ class LeafFieldReader(PagedFieldReader):
                 page = known_page(column.read(self.page_cuts[number], _FIRST_ROW, source))
             self._known[number] = page
         return self._known[number]
+
+    @cached_property
+    def constant(self) -> ConstantLayout | None:
+        """The layout of the only page of the field if its description has the value of all rows."""
+        if not self.is_one_leaf or self.has_members:
+            return None
+        [(column, _)] = self.columns
+        if column.num_pages != 1 or column.elements > 1 or column.entries[0][0].buffers:
+            return None
+        layout = column.layout(0)
+        return layout if isinstance(layout, ConstantLayout) else None
 
     @cached_property
     def members(self) -> list[LeafFieldReader]:

@@ -102,7 +102,15 @@ class ConstantLayout(Layout):
         if len(buffers) > 1:
             layers = self._layers(buffers[-2:], page.rows, page.stored.num_rows)
         else:
-            layers = self._flat(page.rows, value)
+            layers = self._flat(page.rows.num_rows, value)
+        return self._decoded(value, layers)
+
+    def rows(self, num_rows: int) -> Decoded:
+        """Return so many rows of a page without buffers, which needs no read."""
+        value = self._value([])
+        return self._decoded(value, self._flat(num_rows, value))
+
+    def _decoded(self, value: DictionaryBlock | None, layers: list[Layer]) -> Decoded:
         count = layers[0].length
         if value is None:
             return Decoded(None, [], count, layers)
@@ -140,12 +148,12 @@ class ConstantLayout(Layout):
             return DictionaryBlock([np.frombuffer(self.inline_value, np.uint8)], 1)
         return _scalar(buffers[0]) if len(buffers) % 2 else None
 
-    def _flat(self, rows: RowRanges, value: DictionaryBlock | None) -> list[Layer]:
+    def _flat(self, num_rows: int, value: DictionaryBlock | None) -> list[Layer]:
         """Return the layers of a page without levels: all null, or all valid."""
-        layer = Layer(rows.num_rows, None, 0, None)
+        layer = Layer(num_rows, None, 0, None)
         if value is None:
-            validity = np.zeros((rows.num_rows + 7) // 8, dtype=np.uint8)
-            layer = Layer(rows.num_rows, validity, rows.num_rows, None)
+            validity = np.zeros((num_rows + 7) // 8, dtype=np.uint8)
+            layer = Layer(num_rows, validity, num_rows, None)
         return [layer] * len(self.layers)
 
     def _layers(

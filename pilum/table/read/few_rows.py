@@ -2,6 +2,7 @@
 
     addresses ──▶ rows of each fragment ──▶ known pages ──▶ one kernel call ──▶ the given order
                                         ──▶ plain pages ──▶ the bytes of the rows
+                                        ──▶ constant pages, whose description has the value
 
 This is what searches and lookups end with, so it takes as few steps as possible. Structs whose
 members are values count as several columns, unless they have nulls. Other columns with members,
@@ -25,6 +26,7 @@ from pilum.container.fields import LeafFieldReader
 from pilum.container.plain_rows import PlainRows
 from pilum.container.segments import FieldReader
 from pilum.encodings.base import Decoded, Layer
+from pilum.encodings.structural.constant import ConstantLayout
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field
@@ -110,7 +112,7 @@ def few_rows_of(
 
 
 def _leaves_of(fields: Sequence[FieldReader]) -> list[list[LeafFieldReader]]:
-    """Return the leaves of each field; nothing if one has other pages than known or plain ones."""
+    """Return the leaves of each field; nothing if one has pages that are read another way."""
     found = []
     for field in fields:
         leaves = field.members if isinstance(field, LeafFieldReader) else []
@@ -128,7 +130,7 @@ def _read(
 ) -> list[pa.Array] | None:
     """Read rows of the fields of fragments; None if they have to be read another way."""
     pages: list[tuple[KnownPage, _Rows]] = []
-    runs: list[list[list[_Run | _PlainRun]]] = []
+    runs: list[list[list[_AnyRun]]] = []
     try:
         for fields, rows in fragments:
             made: _Made = {}
@@ -161,7 +163,7 @@ def _add(
     rows: _Rows,
     made: _Made,
     pages: list[tuple[KnownPage, _Rows]],
-    runs: list[_Run | _PlainRun],
+    runs: list[_AnyRun],
 ) -> bool:
     """Add the pages of a field with rows of its fragment, or their places if pages are plain.
 
@@ -178,7 +180,10 @@ def _add(
             runs.append(_PlainRun(plain, offsets))
             return True
         if known is None:
-            return False
+            if field.constant is None:
+                return False
+            runs.append(_ConstantRun(field.constant, len(rows)))
+            return True
     for page, own in known:
         last = runs[-1] if runs else None
         if not isinstance(last, _Run) or last.form != page.form:
@@ -186,6 +191,13 @@ def _add(
         last.add(len(pages), len(own))
         pages.append((page, own))
     return True
+
+
+class _ConstantRun(NamedTuple):
+    """Rows that all have the value in the description of their page."""
+
+    layout: ConstantLayout
+    num_rows: int
 
 
 class _PlainRun(NamedTuple):
@@ -226,10 +238,13 @@ class _Run:
         self.num_rows += num_rows
 
 
+_AnyRun: TypeAlias = "_Run | _PlainRun | _ConstantRun"
+
+
 def _arrays(
     wanted: ReadColumns,
     pages: Sequence[tuple[KnownPage, _Rows]],
-    runs: Sequence[Sequence[Sequence[_Run | _PlainRun]]],
+    runs: Sequence[Sequence[Sequence[_AnyRun]]],
     have_nulls: list[int],
 ) -> list[pa.Array]:
     """Return the columns that are in files; add the places of structs that have nulls."""
@@ -261,7 +276,7 @@ def _arrays(
 
 def _pieces(
     field: Field,
-    runs: Sequence[_Run | _PlainRun],
+    runs: Sequence[_AnyRun],
     decoded: Iterator[Decoded],
     fetched: Iterator[Fetched],
     assembled: Callable[[Field, Decoded, int], pa.Array | None],
@@ -271,6 +286,8 @@ def _pieces(
         assembled(field, next(decoded), run.num_rows)
         if isinstance(run, _Run)
         else run.read(field, next(fetched))
+        if isinstance(run, _PlainRun)
+        else assembled(field, run.layout.rows(run.num_rows), run.num_rows)
         for run in runs
     ]
 

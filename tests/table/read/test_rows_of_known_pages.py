@@ -21,8 +21,9 @@ from pilum.table.read.take import _columns, parts_at, take_addresses
 SIZE = 60_000
 COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
 COLUMNS += ["pair", "held", "vector", "place", "bytes", "story", "long", "digest"]
-OTHERS = {"list", "held"}
-"""Columns that are not read this way: lists, and structs that are null."""
+COLUMNS += ["year", "none", "title"]
+OTHERS = {"list", "held", "title"}
+"""Columns not read this way: lists, structs that are null, and one text that is a page."""
 
 
 def rows() -> pa.Table:
@@ -53,7 +54,12 @@ def rows() -> pa.Table:
         "long": pa.array([f"{row}" * 9 for row in range(SIZE)], pa.large_string()),
         "digest": pa.array([random.bytes(20) for _ in range(SIZE)], pa.binary(20)),
     }
-    for name, values in wide.items():
+    equal = {
+        "year": pa.array(np.full(SIZE, 2026)),
+        "none": pa.nulls(SIZE, pa.int32()),
+        "title": pa.array(["one text that all rows have"] * SIZE),
+    }
+    for name, values in {**wide, **equal}.items():
         table = table.append_column(name, values)
     full_zip = {"lance-encoding:structural-encoding": "fullzip"}  # which stores values as they are
     values = pa.array(random.random(SIZE)), table["small"].chunk(0), table["text"].chunk(0)
