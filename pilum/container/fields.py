@@ -32,7 +32,7 @@ from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_b
 from pilum.container.zone_summary import has_zones
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.registry import read_pages
-from pilum.encodings.structural.constant import ConstantLayout
+from pilum.encodings.structural.constant import ConstantLayout, ConstantRows
 from pilum.encodings.structural.indexed_pages import indexed_form, read_indexed
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
@@ -372,15 +372,16 @@ class LeafFieldReader(PagedFieldReader):
         return self._known[number]
 
     @cached_property
-    def constant(self) -> ConstantLayout | None:
-        """The layout of the only page of the field if its description has the value of all rows."""
+    def constant(self) -> ConstantRows | None:
+        """The value of all rows if the field has one page, with one value or nulls only."""
         if not self.is_one_leaf or self.has_members:
             return None
-        [(column, _)] = self.columns
-        if column.num_pages != 1 or column.elements > 1 or column.entries[0][0].buffers:
+        [(column, source)] = self.columns
+        if column.num_pages != 1 or column.elements > 1:
             return None
         layout = column.layout(0)
-        return layout if isinstance(layout, ConstantLayout) else None
+        is_constant = isinstance(layout, ConstantLayout)
+        return layout.without_levels(column.entries[0][0], source) if is_constant else None
 
     @cached_property
     def members(self) -> list[LeafFieldReader]:

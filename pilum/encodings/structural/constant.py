@@ -50,6 +50,7 @@ from pilum.encodings.base import (
     Layer,
     Layout,
     PageRead,
+    StoredPage,
     demand,
     layer_codes,
     layer_kinds,
@@ -60,14 +61,22 @@ from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 from pilum.levels import Levels
-from pilum.storage.base import Plan
+from pilum.storage.base import Plan, Source, run_plan
 
-__all__ = ["FEWEST_SLOTS_OF_A_SCALAR", "ConstantLayout", "Scalar", "encode_constant", "scalar_of"]
+__all__ = [
+    "FEWEST_SLOTS_OF_A_SCALAR",
+    "ConstantLayout",
+    "ConstantRows",
+    "Scalar",
+    "encode_constant",
+    "scalar_of",
+]
 
 _NULLABLE_ITEM = bytes([3])
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
 _MAX_LEVELS = 1 << 28
 _MAX_INLINE_BYTES = 32
+_MAX_KEPT_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -102,15 +111,21 @@ class ConstantLayout(Layout):
         if len(buffers) > 1:
             layers = self._layers(buffers[-2:], page.rows, page.stored.num_rows)
         else:
-            layers = self._flat(page.rows.num_rows, value)
-        return self._decoded(value, layers)
+            layers = self.flat(page.rows.num_rows, value)
+        return self.decoded(value, layers)
 
-    def rows(self, num_rows: int) -> Decoded:
-        """Return so many rows of a page without buffers, which needs no read."""
-        value = self._value([])
-        return self._decoded(value, self._flat(num_rows, value))
+    def without_levels(self, stored: StoredPage, source: Source) -> ConstantRows | None:
+        """Return what rows of a page are made of; None if it has levels, or a long scalar."""
+        buffers = stored.buffers
+        if len(buffers) > 1 or sum([size for _, size in buffers]) > _MAX_KEPT_BYTES:
+            return None
+        self._check(len(buffers))
+        fetched = run_plan(stored.fetch(*range(len(buffers))), source) if buffers else []
+        value = self._value(fetched)
+        return ConstantRows(self, value and value.owned())
 
-    def _decoded(self, value: DictionaryBlock | None, layers: list[Layer]) -> Decoded:
+    def decoded(self, value: DictionaryBlock | None, layers: list[Layer]) -> Decoded:
+        """Return rows with a value, or nulls, given their layers."""
         count = layers[0].length
         if value is None:
             return Decoded(None, [], count, layers)
@@ -148,7 +163,7 @@ class ConstantLayout(Layout):
             return DictionaryBlock([np.frombuffer(self.inline_value, np.uint8)], 1)
         return _scalar(buffers[0]) if len(buffers) % 2 else None
 
-    def _flat(self, num_rows: int, value: DictionaryBlock | None) -> list[Layer]:
+    def flat(self, num_rows: int, value: DictionaryBlock | None) -> list[Layer]:
         """Return the layers of a page without levels: all null, or all valid."""
         layer = Layer(num_rows, None, 0, None)
         if value is None:
@@ -170,6 +185,18 @@ class ConstantLayout(Layout):
             f"constant page, rows: expected {rows.num_rows}, found {decoded[-1].length}",
         )
         return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantRows:
+    """The value of all rows of a page without levels; None if all are null."""
+
+    layout: ConstantLayout
+    value: DictionaryBlock | None
+
+    def rows(self, num_rows: int) -> Decoded:
+        """Return so many rows."""
+        return self.layout.decoded(self.value, self.layout.flat(num_rows, self.value))
 
 
 @dataclass(frozen=True, slots=True)

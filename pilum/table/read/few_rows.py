@@ -2,7 +2,7 @@
 
     addresses ──▶ rows of each fragment ──▶ known pages ──▶ one kernel call ──▶ the given order
                                         ──▶ plain pages ──▶ the bytes of the rows
-                                        ──▶ constant pages, whose description has the value
+                                        ──▶ constant pages ──▶ their value
 
 This is what searches and lookups end with, so it takes as few steps as possible. Structs whose
 members are values count as several columns, unless they have nulls. Other columns with members,
@@ -26,7 +26,7 @@ from pilum.container.fields import LeafFieldReader
 from pilum.container.plain_rows import PlainRows
 from pilum.container.segments import FieldReader
 from pilum.encodings.base import Decoded, Layer
-from pilum.encodings.structural.constant import ConstantLayout
+from pilum.encodings.structural.constant import ConstantRows
 from pilum.encodings.structural.known_pages import KnownPage, read_known
 from pilum.errors import CorruptFileError
 from pilum.format.fields import Field
@@ -194,9 +194,9 @@ def _add(
 
 
 class _ConstantRun(NamedTuple):
-    """Rows that all have the value in the description of their page."""
+    """Rows that all have the one value of their page."""
 
-    layout: ConstantLayout
+    rows: ConstantRows
     num_rows: int
 
 
@@ -287,7 +287,7 @@ def _pieces(
         if isinstance(run, _Run)
         else run.read(field, next(fetched))
         if isinstance(run, _PlainRun)
-        else assembled(field, run.layout.rows(run.num_rows), run.num_rows)
+        else assembled(field, run.rows.rows(run.num_rows), run.num_rows)
         for run in runs
     ]
 

@@ -21,9 +21,9 @@ from pilum.table.read.take import _columns, parts_at, take_addresses
 SIZE = 60_000
 COLUMNS = ["id", "small", "text", "noise", "flag", "when", "list", "word", "half", "few", "float"]
 COLUMNS += ["pair", "held", "vector", "place", "bytes", "story", "long", "digest"]
-COLUMNS += ["year", "none", "title"]
-OTHERS = {"list", "held", "title"}
-"""Columns not read this way: lists, structs that are null, and one text that is a page."""
+COLUMNS += ["year", "none", "title", "essay"]
+OTHERS = {"list", "held", "essay"}
+"""Columns not read this way: lists, structs that are null, and one long text for all rows."""
 
 
 def rows() -> pa.Table:
@@ -57,7 +57,8 @@ def rows() -> pa.Table:
     equal = {
         "year": pa.array(np.full(SIZE, 2026)),
         "none": pa.nulls(SIZE, pa.int32()),
-        "title": pa.array(["one text that all rows have"] * SIZE),
+        "title": pa.array(["one text that all rows have, and longer than numbers"] * SIZE),
+        "essay": pa.array(["one text " * 999]).take(pa.array(np.zeros(SIZE, np.int64))),
     }
     for name, values in {**wide, **equal}.items():
         table = table.append_column(name, values)
