@@ -380,8 +380,9 @@ class LeafFieldReader(PagedFieldReader):
         if column.num_pages != 1 or column.elements > 1:
             return None
         layout = column.layout(0)
-        is_constant = isinstance(layout, ConstantLayout)
-        return layout.without_levels(column.entries[0][0], source) if is_constant else None
+        if not isinstance(layout, ConstantLayout):
+            return None
+        return layout.without_levels(column.entries[0][0], source)
 
     @cached_property
     def members(self) -> list[LeafFieldReader]:
