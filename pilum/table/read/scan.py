@@ -72,6 +72,8 @@ _TABLE_WINDOW_BYTES = 256 * 1024 * 1024
 """Windows of a whole table. A page is read once for each window that it is in."""
 _FOUND_WINDOW_BYTES = 64 * 1024 * 1024
 """The same with a filter, also to count rows: more is read than kept."""
+_FEW_TAKEN = 128
+"""Up to so many rows that match in a window are read by a take."""
 _FEW_TESTED = 16
 """Of up to so many rows that indices found, all columns are read before the filter is tested."""
 
@@ -498,8 +500,7 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
         if rest is None:
             found = _limited(narrowed, options)
             lean = map(Window.lean, found) if wanted.fields else found
-            for window, pending in read_ahead(lean, wanted.columns):
-                yield window.source, pending.table(wanted.schema)
+            yield from _read(snapshot, lean, wanted)
             continue
         tested = _tested_columns(snapshot, rest)
         others = _others(snapshot, wanted, tested)
@@ -512,6 +513,24 @@ def _tested_rows(snapshot: Snapshot, options: ScanOptions, filter: BoundFilter) 
                 table = _side_by_side(own, table) if both else own
             columns = table.select(wanted.schema.names).columns
             yield window.source, pa.Table.from_arrays(columns, schema=wanted.schema)
+
+
+def _read(snapshot: Snapshot, windows: Iterator[Window], wanted: ReadColumns) -> Iterator[_Rows]:
+    """Read the rows of windows: few of a local fragment by a take, more by threads."""
+    for are_few, group in groupby(windows, _has_few_rows):
+        if not are_few:
+            for window, pending in read_ahead(group, wanted.columns):
+                yield window.source, pending.table(wanted.schema)
+            continue
+        for window in group:
+            source = window.source
+            assert isinstance(source, FragmentReader)
+            yield source, read_parts(snapshot, [(source, window.wanted())], wanted)
+
+
+def _has_few_rows(window: Window) -> bool:
+    is_local = isinstance(window.source, FragmentReader) and not window.source.store.is_remote
+    return is_local and window.num_rows <= _FEW_TAKEN
 
 
 def _limited(windows: Iterator[Window], options: ScanOptions) -> Iterator[Window]:
