@@ -134,6 +134,13 @@ def test_rows_of_a_filter_are_read_without_the_other_columns(dataset: pilum.Lanc
     assert cost.read_bytes <= 345_000
 
 
+def test_few_rows_of_a_filter_are_taken(dataset: pilum.LanceDataset) -> None:
+    number = dataset.take([777], columns=["number"])["number"][0].as_py()
+    calls, cost = _of_second(dataset, lambda: dataset.to_table(filter=f"number = {number}"))
+    assert calls <= 360
+    assert cost.read_iops <= 5
+
+
 def test_a_scan_and_an_opening(dataset: pilum.LanceDataset, location: str) -> None:
     calls, cost = _of_second(dataset, dataset.to_table)
     # The calling thread decodes the last pages, so its calls are counted, too.
