@@ -26,7 +26,8 @@ A turn repeats takes, filters, counts, orders and openings {calls} times, or unt
 passed. All libraries get the same calls. Scans and writes have turns of one call.
 """
 _FIRSTS = """The first call of each turn comes right after those of other libraries, so that its
-code and data are no longer in the caches of the processor. Geometric means of these calls alone:
+code and data are no longer in the caches of the processor. Geometric means of these calls alone,
+where both libraries have turns of several calls:
 """
 _MEASURED = """
 
