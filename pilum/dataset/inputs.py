@@ -27,7 +27,7 @@ _KINDS = (
     "of data frames or of dicts, or anything with __arrow_c_stream__"
 )
 
-_SMALL_SHARE = 8
+_SMALL_SHARE = 4
 """A column with less than this part of the bytes of its batch is copied out of a stream."""
 
 _WITHOUT_VIEWS = frozenset(PLAIN_BY_ID)
