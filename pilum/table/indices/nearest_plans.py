@@ -150,6 +150,8 @@ class NearestPlan:
         self._asked, self._is_by_index  # noqa: B018 - kept by the plan
         made = object.__new__(NearestPlan)
         vars(made).update(vars(self), snapshot=snapshot, prefilter=prefilter)
+        for name in ("_filter", "_allowed"):  # of searches without a filter
+            vars(made).pop(name, None)
         return made
 
     def prepare(self) -> None:
