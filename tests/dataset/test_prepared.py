@@ -14,6 +14,8 @@ import pytest
 from python_calls import num_calls
 
 import pilum
+from pilum.dataset.prepared import CheckedNearest
+from pilum.dataset.scan import Scan
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 
 VECTORS = np.random.default_rng(3).normal(size=(300, 4)).astype(np.float32)
@@ -226,3 +228,22 @@ def test_a_new_filter_takes_fewer_calls_than_a_new_search(dataset: pilum.LanceDa
     assert 0 < num_calls(lambda: found(3, 5)) < num_calls(lambda: found(1, 6)) - 40
     with pytest.raises(ColumnNotFoundError, match="none"):
         dataset.to_table(columns, "none = 1", prefilter=True, nearest=nearest(VECTORS[1]))
+
+
+def test_a_plan_for_a_filter_keeps_nothing_of_searches_without_one(tmp_path: Path) -> None:
+    values = np.random.default_rng(5).standard_normal((2000, 8)).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), 8)
+    table = pa.table({"id": np.arange(2000), "vector": vectors})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+    dataset.create_index("vector", "IVF_FLAT", num_partitions=2)
+    nearest = {"column": "vector", "q": values[0], "k": 5, "nprobes": 2}
+    asked: Any = {"columns": ["id", "_distance"], "nearest": nearest, "prefilter": True}
+    wanted = Scan.of(dataset.snapshot, asked)
+    checked = CheckedNearest.of(dataset.snapshot, wanted, wanted.schema(dataset.snapshot))
+    assert checked is not None
+    for text, least in ((None, 0), ("id >= 1500", 1500)):
+        own = checked if text is None else checked.with_filter(text)
+        assert own is not None
+        found = own.table(own.plan(), *own.queries(values[0]))["id"].to_numpy()
+        expected = least + ((values[least:] - values[0]) ** 2).sum(axis=1).argsort()[:5]
+        assert found.tolist() == expected.tolist()
