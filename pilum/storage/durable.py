@@ -20,11 +20,16 @@ files one after the other take twenty times as long. So folders are synced in th
 prepared:
 
     with durable_at_commit(store) as store:          thread of the writer    other threads
-        write data files, deletion files             visible at once ─────▶  fsync of each
+        write data files, deletion files             visible at once ─────▶  fsync of each large one
         prepare the transaction and the manifest            │                      │
+        begin()                                             │      ─────▶  fsync of the others
         fsync of the manifest, under another name           │                      │
         wait_for_commit()                                   ▼  ◀────── all durable ┘
         the manifest takes its name
+
+A few small files, and all folders, are left for `begin`: a file system makes them durable with the
+manifest by one commit of its journal, and Python's interpreter need not change between threads
+while the commit is prepared. Each folder is synced once, however many files are new in it.
 
 A store that is not from `durable_at_commit` has no pending files: each write waits. With pending
 files, a store waits for them before an object takes a name by which others look for it, so
@@ -43,6 +48,7 @@ import os
 import secrets
 import sys
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,6 +64,10 @@ __all__ = ["MAX_BYTES", "LocalSink", "PendingFiles", "begin_write_back"]
 
 _GATHER_BYTES = 256 * 1024
 """Up to this size, buffers are copied together, which costs less than a system call for each."""
+
+_FEW_FILES = 4
+_SMALL_BYTES = 1024 * 1024
+"""Up to so many files of at most so many bytes are left for `PendingFiles.begin`."""
 
 _PIECE_BYTES = 1024 * 1024
 """The device starts to write a file whenever this many bytes have accumulated."""
@@ -82,8 +92,8 @@ class LocalSink:
         "_pending",
         "_position",
         "_sync",
-        "_syncing",
         "_temporary",
+        "_unsynced",
         "_visible",
         "_written",
     )
@@ -104,7 +114,7 @@ class LocalSink:
         self._gathered = bytearray()
         self._visible = False
         self._folder = os.path.dirname(path)
-        self._syncing: list[Future[None]] = []
+        self._unsynced: list[str] = []
         self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
         self._descriptor = self._create(self._temporary)
 
@@ -116,8 +126,7 @@ class LocalSink:
                 made_in = _make_folders(self._folder)
             except (FileExistsError, NotADirectoryError) as error:
                 raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
-            for folder in made_in:
-                self._start_sync(folder)
+            self._unsynced += made_in
             with suppress(FileNotFoundError):
                 return os.open(temporary, flags, 0o666)
         return os.open(temporary, flags, 0o666)
@@ -166,12 +175,14 @@ class LocalSink:
         if not self._sync or not CAN_RENAME_OPEN_FILES or os.path.lexists(self._path):
             return False
         self._take_name(self._flushed())
+        if self._pending:
+            self._pending.add_folders(self._take_unsynced())
         return True
 
     def finish(self) -> None:
         """Make the file durable and visible, replacing one of the same name."""
         if self._visible:
-            self._start_sync(self._folder)
+            syncing = self._start_folders()
             self._sync_file()
         else:
             temporary = self._flushed()
@@ -179,8 +190,8 @@ class LocalSink:
             self._wait_for_others()
             self._close_descriptor()
             self._take_name(temporary)
-            self._start_sync(self._folder)
-        self._wait_for_folders()
+            syncing = self._start_folders()
+        _wait_for_all(syncing)
         self._close_descriptor()
         self._visible = False
 
@@ -190,8 +201,9 @@ class LocalSink:
         Return whether this call created the file; `abort` then removes only the temporary name.
         """
         temporary = self._flushed()
+        syncing = self._start_others()
         self._sync_file()
-        self._wait_for_folders()
+        _wait_for_all(syncing)
         self._close_descriptor()
         self._wait_for_others()
         try:
@@ -224,13 +236,22 @@ class LocalSink:
         if self._sync:
             _sync_file(self._descriptor)
 
-    def _start_sync(self, folder: str) -> None:
-        if self._sync:
-            self._syncing.append(submit_sync(partial(_sync_folder, folder)))
+    def _take_unsynced(self) -> list[str]:
+        """Return the folders with new entries that nobody syncs yet, and forget them."""
+        folders, self._unsynced = self._unsynced, []
+        return folders
 
-    def _wait_for_folders(self) -> None:
-        while self._syncing:
-            self._syncing.pop().result()
+    def _start_folders(self) -> list[Future[None]]:
+        """Start syncing the folders in which this sink made entries."""
+        return _start_folders(self._take_unsynced()) if self._sync else []
+
+    def _start_others(self) -> list[Future[None]]:
+        """Start syncing all that must be durable before this file takes its name."""
+        if not (self._sync and self._pending):
+            return self._start_folders()
+        self._pending.add_folders(self._take_unsynced())
+        self._pending.begin()
+        return []
 
     def _wait_for_others(self) -> None:
         if self._sync and self._pending:  # without sync, a note that is lost refers to nothing
@@ -238,6 +259,7 @@ class LocalSink:
 
     def _take_name(self, temporary: str) -> None:
         _rename_over(temporary, self._path)
+        self._unsynced.append(self._folder)
         self._visible = True
         self._temporary = None
 
@@ -297,6 +319,16 @@ def _sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
+def _start_folders(folders: Iterable[str]) -> list[Future[None]]:
+    """Start to make the names in some folders durable."""
+    return [submit_sync(partial(_sync_folder, folder)) for folder in folders]
+
+
+def _wait_for_all(syncing: list[Future[None]]) -> None:
+    for future in syncing:
+        future.result()
+
+
 def begin_write_back(descriptor: int, start: int, end: int) -> int:
     """Make the device start to write a part of a file that is still being written.
 
@@ -354,6 +386,8 @@ class PendingFiles:
         self._running: deque[_Running] = deque()
         self._held_bytes = 0
         self._is_last = self._is_closed = False
+        self._small: list[Sink] = []
+        self._folders: dict[str, None] = {}
 
     def sink(self, sink: Sink) -> Sink:
         """Return the sink with a `finish` that returns at once; `wait` raises its failures."""
@@ -361,12 +395,27 @@ class PendingFiles:
 
     def start(self, sink: Sink) -> None:
         """Finish a sink in a thread; blocks only if very many are in progress."""
-        held_bytes = min(sink.position, _MAX_BYTES_OF_ONE)
         is_visible = _expose(sink)
-        if self._is_last and not (is_visible and self._receiver()):
+        later = self._receiver() if is_visible else None
+        if later is not None and sink.position <= _SMALL_BYTES:
+            later._leave(sink)
+        elif self._is_last and later is None:
             _finish(sink)
-            return
-        self._add(_Running(submit_request(partial(_finish, sink)), held_bytes, is_visible))
+        else:
+            self._add(_begun(sink, is_visible=is_visible))
+
+    def add_folders(self, folders: Iterable[str]) -> None:
+        """Add folders that have new entries."""
+        self._folders.update(dict.fromkeys(folders))
+
+    def begin(self) -> None:
+        """Start to make durable what was left until now: small files and folders."""
+        small, self._small = self._small, []
+        folders, self._folders = self._folders, {}
+        for sink in small:
+            self._add(_begun(sink, is_visible=True))
+        for future in _start_folders(folders):
+            self._add(_Running(future, 0, is_visible=True))
 
     def begin_last(self) -> None:
         """Announce the last sink: its `finish` is waited for, so no thread has to be woken."""
@@ -374,6 +423,7 @@ class PendingFiles:
 
     def wait(self) -> None:
         """Wait until all files are finished, or passed on if they are visible."""
+        self.begin()
         later = self._receiver()
         while self._running:
             if later is None or not self._running[0].is_visible:
@@ -398,12 +448,23 @@ class PendingFiles:
 
     def settle(self) -> None:
         """Wait until no thread is at work any more, and ignore the outcome."""
+        small, self._small = self._small, []
+        for sink in small:
+            with suppress(OSError):
+                sink.abort()
+        self._folders.clear()
         wait([running.future for running in self._running])
         self._running.clear()
         self._held_bytes = 0
 
     def _receiver(self) -> PendingFiles | None:
         return None if self._later is None or self._later._is_closed else self._later
+
+    def _leave(self, sink: Sink) -> None:
+        """Leave a small visible file for `begin`; many are begun at once."""
+        self._small.append(sink)
+        if len(self._small) > _FEW_FILES:
+            self.begin()
 
     def _add(self, running: _Running) -> None:
         self._running.append(running)
@@ -418,6 +479,12 @@ class PendingFiles:
 
     def _wait_for_oldest(self) -> None:
         self._pop().future.result()
+
+
+def _begun(sink: Sink, *, is_visible: bool) -> _Running:
+    """Finish a sink in a thread."""
+    held_bytes = min(sink.position, _MAX_BYTES_OF_ONE)
+    return _Running(submit_request(partial(_finish, sink)), held_bytes, is_visible)
 
 
 def _expose(sink: Sink) -> bool:
