@@ -208,3 +208,15 @@ def test_a_whole_table_is_read_page_by_page(tmp_path: Path) -> None:
     stats = dataset.io_stats_incremental()
     assert stats.read_iops <= 102  # at most one for each column, and two for metadata
     assert found == table
+
+
+def test_batches_of_wide_rows_are_cut_without_work_for_each_column(tmp_path: Path) -> None:
+    columns = {f"c{number}": np.arange(20_000) for number in range(50)}
+    dataset = pilum.write_dataset(pa.table(columns), tmp_path)
+
+    def drained(batch_size: int) -> int:
+        return sum(1 for _ in dataset.to_batches(batch_size=batch_size))
+
+    assert drained(100) == 200
+    more_calls = num_calls(lambda: drained(100)) - num_calls(lambda: drained(20_000))
+    assert more_calls <= 199 * 4

@@ -429,7 +429,9 @@ def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBa
     """Split tables of few chunks into batches; rows are copied only if a page ends within one."""
     for table in tables:
         for start in range(0, table.num_rows, batch_size):
-            yield joined_batch(table.slice(start, batch_size))
+            rows = table.slice(start, batch_size)
+            parts = rows.to_batches()
+            yield parts[0] if len(parts) == 1 else joined_batch(rows)
 
 
 def joined_batch(table: pa.Table) -> pa.RecordBatch:
