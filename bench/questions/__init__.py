@@ -11,7 +11,7 @@ from bench.questions.one_core import ScanOnOneCore
 from bench.questions.opening import Open
 from bench.questions.order import ORDER_QUESTIONS
 from bench.questions.patterns import PATTERN_QUESTIONS
-from bench.questions.scan import Scan
+from bench.questions.scan import Scan, ScanInBatches
 from bench.questions.size import Size, SmallSize
 from bench.questions.take import Take
 from bench.questions.write import Write, WriteWithoutSync
@@ -22,6 +22,7 @@ QUESTIONS: dict[str, Question] = {
     question.full_name: question
     for question in (
         Scan(),
+        ScanInBatches(),
         ScanOnOneCore(),
         *FORM_QUESTIONS,
         Take(1),
