@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
-from pilum.storage.durable import LocalSink, PendingFiles
+from pilum.storage.durable import LocalSink
 from pilum.storage.file_errors import is_a_folder, unopened
 from pilum.storage.kept_maps import (
     FEWEST_PLACES,
@@ -33,6 +33,7 @@ from pilum.storage.kept_maps import (
     kept_maps,
 )
 from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, are_cached, can_map, is_cached, map_bytes
+from pilum.storage.pending import PendingFiles
 from pilum.storage.system import OPEN_FLAGS, announce, read_at, read_into
 from pilum.storage.wrapper import StoreWrapper
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from guard import GUARD_SECONDS
 
-from pilum.storage.durable import PendingFiles
+from pilum.storage import durable
+from pilum.storage.base import finish_new
 from pilum.storage.local import LocalStore, durable_at_commit, pending_of, without_pending
+from pilum.storage.pending import PendingFiles
 
 
 def test_all_are_visible_after_waiting(tmp_path: Path) -> None:
@@ -90,6 +92,22 @@ def test_a_store_is_waited_for_after_its_block(tmp_path: Path) -> None:
     pending.sink(sink).finish()
     pending.wait()
     assert sink.is_done
+
+
+def test_a_folder_is_synced_by_the_sink_if_the_group_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(durable, "_sync_folder", synced.append)
+    with durable_at_commit(LocalStore(str(tmp_path))) as store:
+        first = store.sink("data/first")
+        first.expose()
+        assert synced == []
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "data")]
+    store.sink("data/second").finish()
+    finish_new(store.sink("data/third"))
+    assert synced[2:] == [str(tmp_path / "data")] * 2
+    first.finish()
 
 
 class _Large:

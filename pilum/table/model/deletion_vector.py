@@ -36,8 +36,8 @@ from pilum.bitmap import roaring
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Ranges, Store
-from pilum.storage.durable import PendingFiles
 from pilum.storage.local import pending_of
+from pilum.storage.pending import PendingFiles
 from pilum.table.model.base_paths import deletion_file_place
 from pilum.table.model.fragment import DeletionFile, DeletionFileType, Fragment
 

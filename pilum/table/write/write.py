@@ -28,8 +28,8 @@ from pilum.format.blobs import has_blobs, is_prepared
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
-from pilum.storage.durable import MAX_BYTES, PendingFiles
 from pilum.storage.local import pending_of
+from pilum.storage.pending import MAX_BYTES, PendingFiles
 from pilum.table.model.base_options import open_base
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId

@@ -23,6 +23,7 @@ class Device:
 
     def __init__(self) -> None:
         self.synced: set[str] = set()
+        self.syncs: list[str] = []
         self.published: list[tuple[str, set[str]]] = []
         self.fails_at = ""
         self._lock = threading.Lock()
@@ -37,6 +38,7 @@ class Device:
         os.fsync(descriptor)
         with self._lock:
             self.synced.add(path)
+            self.syncs.append(path)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
@@ -97,6 +99,13 @@ def test_a_visible_manifest_names_only_what_is_on_the_device(
     assert written(tmp_path) <= synced
     assert str(tmp_path / "_versions") in device.synced
     assert pending_of(dataset.snapshot.store) is None
+
+
+def test_a_folder_is_synced_once_for_all_files_of_a_commit(device: Device, tmp_path: Path) -> None:
+    pilum.write_dataset(ROWS, tmp_path, max_rows_per_file=5)
+    data_files = [path for path in device.syncs if path.endswith(".lance")]
+    assert len(data_files) == 20
+    assert device.syncs.count(str(tmp_path / "data")) == 1
 
 
 @pytest.mark.parametrize(
