@@ -5,6 +5,7 @@
 //! page is tested where it is stored: `values` says how each encoding answers.
 
 pub mod automaton;
+pub mod number_tester;
 pub mod numbers;
 pub mod pages;
 pub mod texts;
@@ -14,6 +15,7 @@ pub mod wildcards;
 use crate::bitmap::{BitmapBuilder, bit};
 use crate::error::{Corrupt, Result, ensure};
 use crate::offsets::OffsetsIn;
+use number_tester::Tester;
 use numbers::{Numbers, Order};
 use texts::{Strings, Texts};
 
@@ -99,7 +101,7 @@ impl Condition {
         match &self.test {
             Test::Every(all) => bits.extend_constant(*all, count),
             Test::Numbers(numbers) if numbers.bits == 1 => {
-                let tester = numbers.tester()?;
+                let tester = Tester::of(numbers)?;
                 tester.of_bitmap(data, 0, count, &mut bits)?;
             }
             Test::Numbers(numbers) => {
@@ -110,7 +112,7 @@ impl Condition {
                     data.len(),
                     expected,
                 )?;
-                numbers.tester()?.of_values(data, &mut bits)?;
+                Tester::of(numbers)?.of_values(data, &mut bits)?;
             }
             Test::Texts(_) => return Err(Corrupt("texts: stored as numbers".into())),
         }

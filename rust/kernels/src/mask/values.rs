@@ -12,7 +12,8 @@
 use std::ops::Range;
 
 use super::automaton::Automaton;
-use super::numbers::{Numbers, Order, Tester};
+use super::number_tester::Tester;
+use super::numbers::{Numbers, Order};
 use super::texts::{Strings, Texts};
 use super::{Condition, INDEX_BITS, Test};
 use crate::bitmap::{BitmapBuilder, bit};
@@ -138,11 +139,11 @@ const NARROW_BITS: [usize; 4] = [8, 16, 32, 64];
 impl WidthTest {
     fn new(numbers: Numbers, beyond: Option<Numbers>) -> Result<Self> {
         let beyond = match beyond {
-            Some(after) => Some((after.clone(), after.tester()?)),
+            Some(after) => Some((after.clone(), Tester::of(&after)?)),
             None => None,
         };
         Ok(Self {
-            tester: numbers.tester()?,
+            tester: Tester::of(&numbers)?,
             numbers,
             beyond,
         })
