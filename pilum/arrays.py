@@ -32,6 +32,7 @@ __all__ = [
     "filtered",
     "from_zero",
     "has_dictionaries",
+    "is_picked_wrongly",
     "join_arrays",
     "list_offsets",
     "retyped",
@@ -115,12 +116,12 @@ def without_nulls(array: pa.Array) -> pa.Array:
 def from_zero(rows: Rows) -> Rows:
     """Return the rows, with copies of the arrays from which Arrow would pick wrong items."""
     if isinstance(rows, pa.RecordBatch):
-        if not any(map(_is_picked_wrongly, rows.schema.types)):
+        if not any(map(is_picked_wrongly, rows.schema.types)):
             return rows
         columns = list(map(_from_zero, rows.columns))
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
     if isinstance(rows, pa.ChunkedArray):
-        if not _is_picked_wrongly(rows.type):
+        if not is_picked_wrongly(rows.type):
             return rows
         return pa.chunked_array(list(map(_from_zero, rows.chunks)), rows.type)
     return _from_zero(rows)
@@ -128,18 +129,18 @@ def from_zero(rows: Rows) -> Rows:
 
 def _from_zero(array: pa.Array) -> pa.Array:
     kind = array.type
-    if kind.num_fields and _is_picked_wrongly(kind) and not _begins_at_zero(array):
+    if kind.num_fields and is_picked_wrongly(kind) and not _begins_at_zero(array):
         return pa.concat_arrays([array])
     return array
 
 
-def _is_picked_wrongly(kind: pa.DataType) -> bool:
+def is_picked_wrongly(kind: pa.DataType) -> bool:
     """Return whether a type is or contains a fixed-size list of fixed-size lists."""
     if kind.num_fields == 0:
         return False
     if pt.is_fixed_size_list(kind) and pt.is_fixed_size_list(kind.value_type):
         return True
-    return any(_is_picked_wrongly(kind.field(index).type) for index in range(kind.num_fields))
+    return any(is_picked_wrongly(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _begins_at_zero(array: pa.Array) -> bool:

@@ -30,9 +30,15 @@ from pilum.container.plain_rows import PlainRows
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
 from pilum.container.zone_summary import has_zones
-from pilum.encodings.base import Decoded, PageRead
+from pilum.encodings.base import Decoded, Layout, PageRead
 from pilum.encodings.registry import read_pages
-from pilum.encodings.structural.constant import ConstantLayout, ConstantRows
+from pilum.encodings.structural.constant import (
+    ConstantLayout,
+    ConstantRows,
+    constant_form,
+    read_constants,
+)
+from pilum.encodings.structural.full_zip import FullZipLayout
 from pilum.encodings.structural.indexed_pages import indexed_form, read_indexed
 from pilum.encodings.structural.known_pages import KnownPage, known_page
 from pilum.encodings.structural.mini_block import is_picked, joint_key, read_picked
@@ -48,7 +54,7 @@ from pilum.storage.base import run_plan
 if TYPE_CHECKING:
     from pilum.expressions.prune import Zones
 
-__all__ = ["Leaf", "LeafFieldReader"]
+__all__ = ["Leaf", "LeafFieldReader", "LeafSegment", "decode_picked", "joint_form"]
 
 _Groups: TypeAlias = "Sequence[Sequence[PageRead]]"
 _Reader: TypeAlias = "Callable[[_Groups], list[Decoded]]"
@@ -104,7 +110,7 @@ class LeafSegment(Segment):
                 runs.append((arrays, [segments[place] for place in own], len(leaves)))
                 pages += leaves
         try:
-            decoded = _decode_picked(pages)
+            decoded = decode_picked(pages)
         except CorruptFileError:
             # Reading each segment on its own names the damaged one.
             return [[segment.read() for segment in segments] for segments in columns]
@@ -214,15 +220,17 @@ def _joint_key(place: int, segment: LeafSegment, pages: Sequence[PageRead]) -> H
     if not pages or own.has_members:
         return place
     if len(pages) == 1:
-        form = _form(pages[0])
+        form = joint_form(pages[0])
         return place if form is None else (id(own.field), own.joint_id, form)
-    forms = [_form(page) for page in pages]
+    forms = [joint_form(page) for page in pages]
     return place if None in forms else (id(own.field), own.joint_id, *forms)
 
 
-def _form(page: PageRead) -> Hashable | None:
+def joint_form(page: PageRead) -> Hashable | None:
     """Return a value that pages share which one call can decode into one array; None for others."""
-    for form_of in (joint_key, plain_form, indexed_form):
+    if (form := joint_key(page)) is not None:
+        return form
+    for form_of, _ in _READERS.get(type(page.layout), ()):
         if (form := form_of(page)) is not None:
             return form
     return None
@@ -273,8 +281,8 @@ def _decode_all(groups: _Groups) -> Sequence[Decoded]:
     return _decode_by(groups, lambda page: None if page.memory is None else _joint_reader(page))
 
 
-def _decode_picked(groups: _Groups) -> Sequence[Decoded]:
-    """Read groups of pages of local files, each into one array."""
+def decode_picked(groups: _Groups) -> Sequence[Decoded]:
+    """Read groups of pages of local files, each into one array; those of a group have one form."""
     return _decode_by(groups, _joint_reader)
 
 
@@ -282,9 +290,17 @@ def _joint_reader(page: PageRead) -> _Reader | None:
     """Return what reads groups of pages like this one; None if it is read by itself."""
     if is_picked(page):
         return read_picked
-    if plain_form(page) is not None:
-        return read_plain
-    return None if indexed_form(page) is None else read_indexed
+    for form_of, reader in _READERS.get(type(page.layout), ()):
+        if form_of(page) is not None:
+            return reader
+    return None
+
+
+_READERS: dict[type[Layout], tuple[tuple[Callable[[PageRead], Hashable | None], _Reader], ...]] = {
+    ConstantLayout: ((constant_form, read_constants),),
+    FullZipLayout: ((plain_form, read_plain), (indexed_form, read_indexed)),
+}
+"""What reads groups of pages, and the form that they share."""
 
 
 def _decode_by(groups: _Groups, reader_of: Callable[[PageRead], _Reader | None]) -> list[Decoded]:

@@ -10,34 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.cache import SHARED_DESCRIPTIONS, CacheSlot, Descriptions, FileCaches
+from pilum.cache import CacheSlot, FileCaches
+from pilum.container.column_pages import ColumnPages
 from pilum.container.explain import PageExplanation, explain_page
-from pilum.container.frame import (
-    FOOTER_BYTES,
-    MAX_ROWS,
-    Footer,
-    PageEntry,
-    Places,
-    Tail,
-    parse_column,
-    parse_file_descriptor,
-    parse_table,
-)
-from pilum.encodings.base import Layout, PageRead, StoredPage, at_page, demand
-from pilum.encodings.registry import layout_of
+from pilum.container.file_end import FileEnd, shared_end
+from pilum.container.frame import PageEntry, Places, Tail
+from pilum.encodings.base import Layout, PageRead, at_page, demand
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.fields import FieldId
-from pilum.format.paths import elements_per_row
-from pilum.format.pb import encodings21_pb2 as pb
-from pilum.format.pb import file_pb2
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -46,77 +32,9 @@ from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 if TYPE_CHECKING:
     from pilum.expressions.prune import Zones
 
-__all__ = ["Column", "ColumnPages", "ContainerReader", "FileReader"]
+__all__ = ["Column", "ContainerReader", "FileReader"]
 
 C = TypeVar("C")
-
-_SMALL_BYTES = 512
-_LARGE_BYTES = 8192
-_LARGE_COLUMNS = Descriptions(4 << 20)
-"""Metadata of columns of several pages. They seldom equal those of another file, but a file may be
-opened again."""
-_NO_LIMIT = 2**64
-
-
-class ColumnPages:
-    """The parsed metadata of a column; immutable, as files share it.
-
-    Attributes:
-        version: File version.
-        entries: The pages, in row order.
-        row_bounds: int64, shape (pages + 1,), first row of each page and the end.
-        buffers: Position and size of each buffer of the column itself, bytes.
-        end: Where in the file the last buffer ends, bytes.
-        layouts: The layouts of the pages that were read.
-    """
-
-    def __init__(self, entries: list[PageEntry], buffers: Places, version: FileVersion) -> None:
-        self.version = version
-        self.entries = entries
-        self.buffers = buffers
-        ends = [stored.first_row + stored.num_rows for stored, _ in entries]
-        self.row_bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
-        places = chain(buffers, *(stored.buffers for stored, _ in entries))
-        self.end = max((offset + size for offset, size in places), default=0)
-        self.layouts: list[Layout | None] = [None] * len(entries)
-
-    @classmethod
-    def parse(
-        cls, data: bytes, file_bytes: int, version: FileVersion, descriptions: Descriptions
-    ) -> ColumnPages:
-        """Parse the metadata of a column, or reuse those of another file with the same bytes."""
-        if len(data) <= _LARGE_BYTES:
-            known = (
-                descriptions.parsed(_pages, data, version, descriptions)
-                if len(data) <= _SMALL_BYTES
-                else _LARGE_COLUMNS.parsed(_pages, data, version, SHARED_DESCRIPTIONS)
-            )
-            if known.end <= file_bytes:
-                return known
-        return cls(*parse_column(data, file_bytes, descriptions), version)
-
-    @cached_property
-    def stored_bytes(self) -> int:
-        """Bytes of all pages; a scalar counts for each of its rows."""
-        total = 0
-        for stored, layout in self.entries:  # a generator would cost more than small files do
-            for _, size in stored.buffers:
-                total += size
-            total += _scalar_bytes(stored, layout)
-        return total
-
-    @cached_property
-    def num_values(self) -> int:
-        """Number of values in all pages, according to their descriptions."""
-        return sum(_num_values(stored, layout) for stored, layout in self.entries)
-
-
-def _pages(data: bytes, version: FileVersion, descriptions: Descriptions) -> ColumnPages:
-    return ColumnPages(*parse_column(data, _NO_LIMIT, descriptions), version)
-
-
-def _layout(data: bytes, version: FileVersion) -> Layout:
-    return layout_of(pb.PageLayout.FromString(data), version)
 
 
 class Column:
@@ -242,18 +160,8 @@ class Column:
 
     def layout(self, number: int) -> Layout:
         """Return the layout of a page."""
-        layout = self._known.layouts[number]
-        if layout is None:
-            layout = self._known.layouts[number] = self._layout(number)
-        return layout
-
-    def _layout(self, number: int) -> Layout:
-        _, description = self.entries[number]
-        with at_page(self.path, self.index, number):
-            data = description.SerializeToString()
-            if len(data) > _SMALL_BYTES:
-                return layout_of(description, self._known.version)
-            return self._caches.descriptions.parsed(_layout, data, self._known.version)
+        known = self._known
+        return known.layouts[number] or _layout(known, number, self._caches, self.path, self.index)
 
     def _slot(self, number: int) -> CacheSlot:
         if self._slots is None:  # most columns of a wide table are never read at random
@@ -262,23 +170,6 @@ class Column:
         if slot is None:
             slot = self._slots[number] = self._caches.pages.slot(self.index, number)
         return slot
-
-
-def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:
-    if layout.HasField("sparse_layout"):
-        return stored.num_rows * len(layout.sparse_layout.values.constant.scalar)
-    if not layout.HasField("constant_layout"):
-        return 0
-    in_buffer = stored.buffers[0][1] if len(stored.buffers) % 2 else 0
-    return stored.num_rows * (in_buffer + len(layout.constant_layout.inline_value))
-
-
-def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
-    if layout.HasField("mini_block_layout"):
-        return layout.mini_block_layout.num_items
-    if layout.HasField("full_zip_layout"):
-        return layout.full_zip_layout.num_visible_items
-    return stored.num_rows
 
 
 _MAX_METADATA_BYTES = 1024 * 1024
@@ -291,27 +182,10 @@ _COLUMN_BYTES = 1024
 _PARSED_FACTOR = 8
 
 
-class _FileSchema:
-    """The schema from global buffer 0, which most files of a table share."""
-
-    def __init__(self, data: bytes) -> None:
-        self._message = file_pb2.Schema.FromString(data)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return Schema.from_proto(self._message.fields, self._message.metadata)
-
-    @cached_property
-    def elements(self) -> list[int]:
-        """The number of elements per row of each column."""
-        paths = (path for field in self.schema.fields for path in field.leaf_paths())
-        return [elements_per_row(path) if len(path) > 1 else 1 for path in paths]
-
-
-def _described(data: bytes) -> tuple[int, bytes]:
-    """Parse global buffer 0 and return the number of rows and the serialised schema."""
-    message = parse_file_descriptor(data)
-    return message.length, message.schema.SerializeToString()
+def _layout(known: ColumnPages, number: int, caches: FileCaches, path: str, column: int) -> Layout:
+    """Parse the layout of a page of a column of a file."""
+    with at_page(path, column, number):
+        return known.parse_layout(number, caches.descriptions)
 
 
 class ContainerReader(ABC, Generic[C]):
@@ -321,33 +195,24 @@ class ContainerReader(ABC, Generic[C]):
         source: The source of the bytes.
         version: Version of the file.
         num_rows: Rows of the file.
-        global_buffers: Position and size of each, bytes; the first is the file descriptor.
+        end: Its parsed end.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        footer: Footer,
-        descriptor: NDArray[np.uint8],
-        column_table: Places,
-        global_buffers: Places,
-        tail: Tail,
-        caches: FileCaches,
-    ) -> None:
+    __slots__ = (
+        *("__weakref__", "_caches", "_columns", "_has_missed", "_parsed_bytes", "_tail"),
+        *("end", "num_rows", "source", "version"),
+    )
+
+    def __init__(self, source: Source, end: FileEnd, tail: Tail, caches: FileCaches) -> None:
         self.source = source
-        self.version: FileVersion = footer.version
-        self.num_rows, schema = caches.descriptions.parsed(_described, descriptor.tobytes())
-        self._file_schema = caches.descriptions.parsed(_FileSchema, schema)
-        self.global_buffers = global_buffers
-        self._descriptor_bytes = len(descriptor)
-        self._column_table = column_table
+        self.end = end
+        self.version: FileVersion = end.version
+        self.num_rows: int = end.num_rows
         self._tail = tail
         self._caches = caches
         self._columns: dict[int, C] = {}
         self._parsed_bytes = 0
         self._has_missed = False
-        if self.num_rows >= MAX_ROWS:
-            raise CorruptFileError(f"rows: {self.num_rows}; a file has fewer than {MAX_ROWS}")
 
     @classmethod
     def open(
@@ -366,37 +231,32 @@ class ContainerReader(ABC, Generic[C]):
             UnsupportedVersionError: If its version is not supported.
         """
         kept = caches or FileCaches.private(source.path)
+        tail = tail or Tail.read(source)
         try:
-            return run_plan(cls._open(source, tail or Tail.read(source), kept), source)
+            end = shared_end(tail.data) if tail.start == 0 else None
+            if end is None:
+                end = run_plan(FileEnd.read(source.size, tail, kept.descriptions), source)
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {source.path}") from None
-
-    @classmethod
-    def _open(cls, source: Source, tail: Tail, caches: FileCaches) -> Plan[Self]:
-        footer = Footer.parse(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
-        table = yield from tail.bytes_at(footer.global_table, footer.global_table_bytes)
-        global_buffers = parse_table(table, footer.column_metadata)
-        size = footer.column_table_bytes
-        descriptor, table = yield from tail.all_at(
-            [global_buffers[0], (footer.global_table - size, size)]
-        )
-        columns = parse_table(table, footer.global_table)
-        if columns and min(columns)[0] < min(footer.column_metadata, footer.column_table):
-            raise CorruptFileError("column metadata before its start")
-        if tail.start == 0 and not isinstance(source, MemorySource):
+        if tail.start > 0:
+            tail = tail.since(end.start)
+        elif not isinstance(source, MemorySource):
             source.close()
             source = MemorySource(source.path, tail.data)
-        elif tail.start > 0:
-            tail = tail.since(footer.column_metadata)
-        return cls(source, footer, descriptor, columns, global_buffers, tail, caches)
+        return cls(source, end, tail, kept)
 
-    @cached_property
+    @property
+    def global_buffers(self) -> Places:
+        """Position and size of each, bytes; the first is the file descriptor."""
+        return self.end.global_buffers
+
+    @property
     def schema(self) -> Schema:
         """The schema, with the field ids of the table that the file was written for."""
         try:
-            return self._file_schema.schema
+            return self.end.file_schema.schema
         except CorruptFileError as error:
             raise error.at(self.source.path) from None
         except UnsupportedFormatError as error:
@@ -405,11 +265,12 @@ class ContainerReader(ABC, Generic[C]):
     @property
     def held_bytes(self) -> int:
         """Return the approximate memory of the open file, without what the cache accounts for."""
-        tables = len(self._column_table) + len(self.global_buffers)
+        end = self.end
+        tables = len(end.column_table) + len(end.global_buffers)
         return (
             _READER_BYTES
             + len(self._tail.data)
-            + self._descriptor_bytes
+            + end.descriptor_bytes
             + _ENTRY_BYTES * tables
             + _COLUMN_BYTES * len(self._columns)
             + _PARSED_FACTOR * self._parsed_bytes
@@ -418,14 +279,21 @@ class ContainerReader(ABC, Generic[C]):
     @property
     def num_columns(self) -> int:
         """Number of columns of the file."""
-        return len(self._column_table)
+        return len(self.end.column_table)
 
     def column(self, index: int) -> C:
         """Return one column; see `columns`."""
-        column, table, tail = self._columns.get(index), self._column_table, self._tail
-        if column is None and 0 <= index < len(table) and table[index][0] >= tail.start:
-            return self._keep(index, tail.slice(*table[index]).tobytes())
+        column = self._columns.get(index)
+        if column is None and (data := self._in_tail(index)) is not None:
+            return self._keep(index, data)
         return column or self.columns([index])[0]
+
+    def _in_tail(self, index: int) -> bytes | None:
+        """Return the metadata of a column that were read when the file was opened."""
+        table, tail = self.end.column_table, self._tail
+        if not 0 <= index < len(table) or table[index][0] < tail.start:
+            return None
+        return tail.slice(*table[index]).tobytes()
 
     def _keep(self, index: int, data: bytes) -> C:
         try:
@@ -458,7 +326,7 @@ class ContainerReader(ABC, Generic[C]):
                 raise CorruptFileError(
                     f"column {index} of a file with {self.num_columns}", self.source.path
                 )
-        places = [self._column_table[index] for index in indices]
+        places = [self.end.column_table[index] for index in indices]
         first = min((at for at, _ in places), default=self._tail.start)
         if first < self._tail.start:
             # A second request suggests that all columns will be read one by one.
@@ -476,6 +344,13 @@ class ContainerReader(ABC, Generic[C]):
 class FileReader(ContainerReader[Column]):
     """An open file of version 2.1 or newer: every leaf of the schema is a column."""
 
+    __slots__ = ()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all bytes of the file are in memory."""
+        return isinstance(self.source, MemorySource)
+
     def field_columns(self) -> Mapping[FieldId, int]:
         """Return the number of the column of each leaf of the schema."""
         return self.schema.leaf_columns
@@ -485,9 +360,33 @@ class FileReader(ContainerReader[Column]):
         """The leaf of each column."""
         return self.schema.leaf_ids
 
+    def pages(self, index: int) -> ColumnPages:
+        """Return the parsed metadata of a column."""
+        known = self.end.columns.get(index)
+        if known is None:
+            data = self._in_tail(index)
+            if data is None:
+                [data] = self.column_metadata([index])
+            try:
+                known = self._pages(index, data)
+            except CorruptFileError as error:
+                raise error.at(f"column {index}").at(self.source.path) from None
+            self._parsed_bytes += len(data)
+        return known
+
+    def layout(self, index: int, page: int) -> Layout:
+        """Return the layout of a page of a column."""
+        known = self.pages(index)
+        return known.layouts[page] or _layout(known, page, self._caches, self.source.path, index)
+
+    def _pages(self, index: int, data: bytes) -> ColumnPages:
+        size, descriptions = self.source.size, self._caches.descriptions
+        found = self.end.columns[index] = ColumnPages.parse(data, size, self.version, descriptions)
+        return found
+
     def _parse(self, index: int, data: bytes) -> Column:
-        path, caches = self.source.path, self._caches
-        pages = ColumnPages.parse(data, self.source.size, self.version, caches.descriptions)
+        path, caches, end = self.source.path, self._caches, self.end
+        pages = end.columns.get(index) or self._pages(index, data)
         # The schema is parsed first, as its errors name the place.
-        known = self._file_schema.elements if self.schema.fields else []
+        known = end.file_schema.elements if self.schema.fields else []
         return Column(path, index, pages, caches, known[index] if index < len(known) else 1)

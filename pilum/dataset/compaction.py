@@ -16,6 +16,7 @@ from __future__ import annotations
 import json as jsons
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from pilum.arguments import require_count, require_known
@@ -248,10 +249,10 @@ class Compaction:
         manifest, store = snapshot.manifest, snapshot.store
         manifest.require_continuable(f"{store.uri}, version {manifest.version}")
         resolved = resolve_options(manifest, options)
-        to_mend = fragments_with_misread_nulls(snapshot)
+        find_faults = partial(fragments_with_misread_nulls, snapshot)
         tasks = [
             CompactionTask(manifest.version, fragments, resolved)
-            for fragments in plan_compaction(store, manifest, resolved, to_mend)
+            for fragments in plan_compaction(store, manifest, resolved, find_faults)
         ]
         _require_index_remap(snapshot, tasks, resolved)
         return CompactionPlan(manifest.version, tasks, resolved)

@@ -17,10 +17,12 @@ from pilum.expressions import bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.fields import Field
 from pilum.format.meta_columns import ROW_ID
+from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Schema
 from pilum.table.read.json_columns import given_table, is_json_field
-from pilum.table.read.scan import ScanOptions, scan, scan_schema
+from pilum.table.read.scan import ScanOptions, scan_schema, scan_tables
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import batches
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection
@@ -111,7 +113,8 @@ def computed(
     assert projection is not None
     options = ScanOptions(columns=reads, batch_size=batch_size, fragment_ids=fragment_ids)
     schema = projection.schema(scan_schema(snapshot, options))
-    return schema, map(projection.apply, scan(snapshot, options))
+    rows = batches(scan_tables(snapshot, options), batch_size or BATCH_ROWS)
+    return schema, map(projection.apply, rows)
 
 
 def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -134,6 +134,7 @@ class Computation:
     batch_size: int | None = None
     only: Fragment | None = None
     _first: tuple[Fragment, pa.RecordBatch] | None = field(default=None, init=False)
+    _coming: Iterator[pa.RecordBatch] | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -156,6 +157,8 @@ class Computation:
     def merge(self) -> Merge:
         """Write the columns of all fragments; the table does not change before a commit."""
         schema, new, alignment = self._columns()
+        if self.checkpoint is None:  # otherwise, fragments may be done already
+            self._coming = self._scan([int(one.id) for one in self._fragments])
         with new_files(self.snapshot.store) as written:
             fragments = [
                 self._grown(fragment, new, alignment, written) for fragment in self._fragments
@@ -208,9 +211,25 @@ class Computation:
         raise InvalidInputError("output_schema: needed for a table without rows")
 
     def _results(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        options = ScanOptions(self.reads, batch_size=self.batch_size, fragment_ids=(fragment.id,))
-        for number, batch in enumerate(scan(self.snapshot, options)):
+        for number, batch in enumerate(self._rows(fragment)):
             yield self._result(fragment, number, batch)
+
+    def _rows(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a fragment, of a scan of all fragments if there is one."""
+        if self._coming is None:
+            yield from self._scan([int(fragment.id)])
+            return
+        left = fragment.num_rows
+        while left:
+            batch = next(self._coming)
+            left -= batch.num_rows
+            yield batch
+
+    def _scan(self, fragment_ids: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        options = ScanOptions(
+            self.reads, batch_size=self.batch_size, fragment_ids=tuple(fragment_ids)
+        )
+        return scan(self.snapshot, options)
 
     def _result(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._first and number == 0 and self._first[0] is fragment:

@@ -220,8 +220,19 @@ def _meeting_type(sides: Sequence[Typed]) -> pa.DataType:
     arrow = _common([side.type for side in columns], sides) if columns else pa.null()
     for side in sides:
         if isinstance(side.node, Constant) and _fitted(side.node, arrow) is None:
-            arrow = _common([arrow, side.type], sides)
+            arrow = _common([arrow, _type_of_text(side.node, arrow)], sides)
     return arrow
+
+
+def _type_of_text(node: Constant, arrow: pa.DataType) -> pa.DataType:
+    """Return the type of a constant; of the text of a date or time, a type that holds it.
+
+    A column of whole seconds, for example, is compared with a fraction of a second.
+    """
+    if not (is_text(node.value.type) and node.value.is_valid and is_temporal(arrow)):
+        return node.value.type
+    parsed = parse_temporal(node.value.as_py(), arrow).type
+    return pa.timestamp(parsed.unit, arrow.tz) if pt.is_timestamp(arrow) else parsed
 
 
 def _fitted(node: Constant, arrow: pa.DataType) -> pa.Scalar | None:

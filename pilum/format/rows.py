@@ -62,7 +62,9 @@ class RowRanges:
     @classmethod
     def one(cls, start: int, stop: int) -> RowRanges:
         """Build the single range from `start` to before `stop`, which must not be empty."""
-        return cls(np.array([[start, stop]], dtype=np.int64))
+        made = cls(np.array([[start, stop]], dtype=np.int64))
+        made._num_rows = stop - start
+        return made
 
     @classmethod
     def of_rows(cls, rows: NDArray[np.int64]) -> RowRanges:
@@ -160,7 +162,8 @@ class RowRanges:
 
     def covers(self, num_rows: int) -> bool:
         """Return whether the ranges contain exactly the rows from 0 to before `num_rows`."""
-        return len(self.bounds) == 1 and bool(self.bounds[0].tolist() == [0, num_rows])
+        count = self._num_rows if self._num_rows >= 0 else self.num_rows  # every page asks
+        return count == num_rows and len(self.bounds) == 1 and not self.bounds[0, 0]
 
 
 MAX_FRAGMENT_ID = 2**32 - 1

@@ -115,6 +115,11 @@ class LocalSink:
         """The number of bytes written so far."""
         return self._position
 
+    @property
+    def waits(self) -> bool:
+        """Whether `finish` waits for the device."""
+        return self._sync
+
     def write(self, data: Any) -> None:
         """Append one buffer (any contiguous object with the buffer protocol)."""
         view = memoryview(data)
@@ -216,7 +221,7 @@ class LocalSink:
             _sync_file(self._descriptor)
 
     def _take_unsynced(self) -> list[str]:
-        """Return the folders with new entries, and forget them: whoever asks syncs them."""
+        """Return the folders with new entries, and forget them: the caller syncs them."""
         folders, self._unsynced = self._unsynced, []
         return folders
 

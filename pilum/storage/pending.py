@@ -33,7 +33,7 @@ from functools import partial
 from pilum.errors import CommitError
 from pilum.parallel import submit_request
 from pilum.storage.base import Sink
-from pilum.storage.durable import start_folders
+from pilum.storage.durable import LocalSink, start_folders
 
 __all__ = ["MAX_BYTES", "PendingFiles"]
 
@@ -84,7 +84,10 @@ class PendingFiles:
         return _LateSink(sink, self)
 
     def start(self, sink: Sink) -> None:
-        """Finish a sink in a thread; blocks only if very many are in progress."""
+        """Finish a sink, in a thread if that waits; blocks only if very many are in progress."""
+        if isinstance(sink, LocalSink) and not sink.waits:
+            _finish(sink)  # sooner than a thread wakes up
+            return
         is_visible = _expose(sink)
         later = self._receiver() if is_visible else None
         if later is not None and sink.position <= _SMALL_BYTES:
@@ -111,7 +114,8 @@ class PendingFiles:
 
     def wait(self) -> None:
         """Wait until all files are finished, or passed on if they are visible."""
-        self.begin()
+        if self._small or self._folders:
+            self.begin()
         later = self._receiver()
         while self._running:
             if later is None or not self._running[0].is_visible:

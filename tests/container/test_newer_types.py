@@ -117,7 +117,7 @@ def test_pages_count_elements_and_begin_at_rows() -> None:
 
 
 def _metadata_of(reader: FileReader, data: bytes) -> bytes:
-    position, size = reader._column_table[0]
+    position, size = reader.end.column_table[0]
     return data[position : position + size]
 
 

@@ -8,8 +8,9 @@ import pytest
 from container.files import MemorySource, write_table
 
 from pilum.cache import Descriptions, FileCaches
+from pilum.container.column_pages import ColumnPages
 from pilum.container.fields import LeafFieldReader
-from pilum.container.reader import ColumnPages, FileReader
+from pilum.container.reader import FileReader
 from pilum.container.segments import FilePart, Segment, read_segments
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges

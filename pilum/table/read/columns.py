@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,12 @@ from pilum.format.schema import Schema
 from pilum.format.text_forms import TextForm
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.fragment_runs import FragmentRun
 from pilum.table.read.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
+    from pilum.table.read.scan_options import ScanOptions
 
 __all__ = [
     "MAX_SIGNED_ID",
@@ -39,8 +45,11 @@ __all__ = [
     "MetaValues",
     "ReadColumns",
     "ScanColumn",
+    "column_names",
     "scan_columns",
+    "tested_columns",
     "undeleted",
+    "wanted_columns",
     "window_addresses",
     "with_nullable_ids",
     "without_ids",
@@ -157,15 +166,42 @@ class ReadColumns:
         return found
 
 
+def column_names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
+    """Return the names of the columns of a scan."""
+    names = tuple(snapshot.schema.names) if options.columns is None else options.columns
+    if not (options.with_row_id or options.with_row_address):
+        return names
+    extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    added = (name for name, wanted in extra if wanted and name not in names)
+    return (*names, *added)
+
+
+def wanted_columns(snapshot: Snapshot, options: ScanOptions) -> ReadColumns:
+    """Return the columns of a scan."""
+    return ReadColumns.described(snapshot, column_names(snapshot, options), options.form)
+
+
+def tested_columns(snapshot: Snapshot, filter: BoundFilter) -> ReadColumns:
+    """Return the columns that a filter reads; at least one, for the number of rows."""
+    return ReadColumns.described(snapshot, filter.columns or (ROW_ID,))
+
+
 class MetaColumns:
     """The meta columns of one version, see `pilum.format.meta_columns`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
-    def of(self, reader: FragmentReader) -> MetaValues:
-        """Return a function that computes the values of a column for a window of a fragment."""
-        return partial(self._of_window, reader)
+    def of(self, source: FragmentReader | FragmentRun) -> MetaValues:
+        """Return a function that computes the values of a column for a window of a source."""
+        if isinstance(source, FragmentRun):
+            return partial(self._of_run, source)
+        return partial(self._of_window, source)
+
+    def _of_run(self, run: FragmentRun, name: str, wanted: WantedRows) -> pa.Array:
+        values = self._function(name)
+        parts = [values(fragment, rows) for fragment, rows in run.split(wanted(0))]
+        return number_array(np.concatenate(parts))
 
     def _of_window(self, reader: FragmentReader, name: str, wanted: WantedRows) -> pa.Array:
         if self._is_address(name):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.container.open import field_reader
+from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart, read_segments
 from pilum.errors import CorruptFileError
 from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
@@ -40,32 +42,42 @@ from pilum.table.read.session import Session, require_absence
 
 __all__ = ["FragmentReader", "open_data_file"]
 
+_Key: TypeAlias = tuple[str, int, tuple[str, ...]]
+
 # Approximate sizes of Python objects.
 _FRAGMENT_BYTES = 2048
 _FIELD_BYTES = 2048
+_SMALL_BYTES = 64 * 1024
+"""Files of up to this size are in memory when they are open."""
 _FIRST_VERSION = 1
 """Version that the reference reports for rows without a recorded version."""
 
 
 def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
     """Open a data file of a table, once for all readers of a session."""
-    version = FileVersion.from_numbers(file.major, file.minor)
     # Releases around 0.30 of the reference recorded too small a size for 0.1 files.
-    size = None if version is FileVersion.LEGACY else file.size_bytes
+    size = None if _version(file) is FileVersion.LEGACY else file.size_bytes
     if file.base_id is None:
         return session.open_file(store, file.path_in_table, size)
     return session.open_file(*data_file_place(store, file), size)
 
 
+def _version(file: DataFile) -> FileVersion:
+    return FileVersion.from_numbers(file.major, file.minor)
+
+
 class FragmentReader:
     """Reads fields of one fragment, of `num_rows` physical rows. Safe for several threads."""
 
-    def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
+    def __init__(
+        self, session: Session, store: Store, fragment: Fragment, key: _Key | None = None
+    ) -> None:
         self._session = session
         self.store = store
         self._files: dict[tuple[int | None, str], DataFileReader] = {}
         self._fields: dict[tuple[FieldId | TextForm | None, ...], FieldReader] = {}
         self._lineage_bytes = 0
+        self._key = key or _key(store, fragment)
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
 
@@ -75,11 +87,11 @@ class FragmentReader:
         cache, key = session.metadata, _key(store, fragment)
         reader: FragmentReader | None = cache.get(key)
         if reader is None:
-            made = cls(session, store, fragment)
+            made = cls(session, store, fragment, key)
             reader = cache.put_if_absent(key, made, made.held_bytes)
         if reader.fragment is not fragment and reader.fragment != fragment:
             # Another version may describe the same files differently: fields must not be mixed up.
-            reader = cls(session, store, fragment)
+            reader = cls(session, store, fragment, key)
             cache.put(key, reader, reader.held_bytes)
         return reader
 
@@ -91,20 +103,44 @@ class FragmentReader:
     @property
     def held_bytes(self) -> int:
         """The approximate memory size of the reader, with its open files."""
-        files = sum([reader.held_bytes for reader in list(self._files.values())])
+        files = 0
+        for reader in tuple(self._files.values()):
+            files += reader.held_bytes
         deleted = 4 * self.fragment.num_deleted_rows
         fields = _FIELD_BYTES * len(self._fields)
         return _FRAGMENT_BYTES + fields + deleted + self._lineage_bytes + files
+
+    def small_files(self) -> tuple[FileReader, ...] | None:
+        """Open the files and return them; None unless they are small, and have all values.
+
+        Small files are in memory when they are open. Overlays have other values, and deleted rows
+        have none.
+        """
+        fragment = self.fragment
+        if fragment.deletion_file is not None or fragment.overlays:
+            return None
+        for file in fragment.files:
+            if file.size_bytes is None or file.size_bytes > _SMALL_BYTES:
+                return None
+        is_new = not self._files
+        files: list[FileReader] = []
+        for file in fragment.files:
+            reader = self._open(file, self.num_rows)
+            if isinstance(reader, FileReader) and reader.is_in_memory:
+                files.append(reader)
+        if is_new:
+            self._count()
+        return tuple(files) if len(files) == len(fragment.files) else None
 
     @property
     def group_bounds(self) -> tuple[int, ...] | None:
         """The bounds of the batches of the files, with the end; None if files have no batches."""
         files = self.fragment.files
-        first = self._open(files[0], self.num_rows) if files else None
-        if first is None or first.version is not FileVersion.LEGACY:
+        if not files or _version(files[0]) is not FileVersion.LEGACY:
             return None
         from pilum.container.legacy.file import LegacyFile  # few processes read a legacy file
 
+        first = self._open(files[0], self.num_rows)
         assert isinstance(first, LegacyFile)
         return tuple(first.metadata.batch_bounds.tolist())
 
@@ -213,8 +249,7 @@ class FragmentReader:
     def _count(self, lineage_bytes: int = 0) -> None:
         """Report the current size of the reader to the cache."""
         self._lineage_bytes += lineage_bytes
-        key = _key(self.store, self.fragment)
-        self._session.metadata.resize(key, self, self.held_bytes)
+        self._session.metadata.resize(self._key, self, self.held_bytes)
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Return the store and path of the data file that contains a leaf; None if none does."""
@@ -322,7 +357,8 @@ class FragmentReader:
         return reader
 
 
-def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
+def _key(store: Store, fragment: Fragment) -> _Key:
+    """Return the key of the reader of a fragment in the cache of a session."""
     paths = tuple(
         [  # a base id may refer to another place in another version
             file.path if file.base_id is None else _absolute(data_file_place(store, file))

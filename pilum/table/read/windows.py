@@ -8,17 +8,18 @@ deleted ones, are read too and removed during decoding, unless few rows remain.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays import filtered, join_arrays
+from pilum.arrays import filtered, from_zero, is_picked_wrongly, join_arrays
 from pilum.blocks import kept_values, true_places, truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.format.fields import Field
@@ -27,15 +28,18 @@ from pilum.parallel import num_threads, submit, submit_waiting
 from pilum.storage.base import Store
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import MetaValues, ScanColumn
+from pilum.table.read.fragment_runs import FragmentRun
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter
 
 __all__ = [
     "Pending",
+    "ReadRows",
     "RowSource",
     "Window",
     "batches",
+    "batches_between",
     "joined_batch",
     "of_bytes",
     "of_rows",
@@ -48,6 +52,7 @@ _LEAST_ROW_BYTES = 8
 """Minimum size assumed per row, for its id or computed values when almost nothing is read."""
 _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
+_FRAGMENTS_AHEAD = 100
 _TASK_BYTES = 1024 * 1024
 _MOST_DECODED_BYTES = 8 * _TASK_BYTES
 """Bytes to decode, for few rows of many chunks, that are worth a task."""
@@ -153,6 +158,37 @@ class Window:
         kept = np.zeros(stop - start, np.bool_)
         kept[wanted] = True
         return replace(self, rows=RowRanges.one(start, stop), kept=bit_mask(kept))
+
+
+class ReadRows(NamedTuple):
+    """Rows that were read together.
+
+    Attributes:
+        source: What they were read from; None for rows of any fragments.
+        table: The rows.
+        ends: Where the rows of each fragment end, if they are of several small ones.
+    """
+
+    source: RowSource | None
+    table: pa.Table
+    ends: list[int] | None = None
+
+    @classmethod
+    def of(cls, window: Window, table: pa.Table) -> ReadRows:
+        """Return the rows of a window."""
+        source = window.source
+        return cls(source, table, source.ends(window) if isinstance(source, FragmentRun) else None)
+
+    @property
+    def cuts(self) -> list[int]:
+        """The row at which each fragment begins, and the end."""
+        return [0, *(self.ends or [self.table.num_rows])]
+
+    def slice(self, skip: int, count: int | None) -> ReadRows:
+        """Leave out the first rows, and those after the next ones."""
+        table = self.table.slice(skip, count)
+        ends = [min(max(end - skip, 0), table.num_rows) for end in self.ends or ()]
+        return ReadRows(self.source, table, ends or None)
 
 
 class _Task:
@@ -391,17 +427,20 @@ def read_ahead(
     """Start reading windows before they are requested: few large ones, or more small ones."""
     running: deque[tuple[Window, Pending]] = deque()
     tasks = _Tasks(is_remote=False)
-    ahead_bytes = 0.0
+    ahead_bytes, fragments_ahead = 0.0, 0
     try:
         for window in windows:
             is_remote = window.source.store.is_remote
             # Several windows in one task would wait for each other.
             running.append((window, Pending(window, columns, None if is_remote else tasks)))
             ahead_bytes += running[-1][1].size_bytes
+            fragments_ahead += _num_fragments(window)
             wanted_bytes = _REMOTE_BYTES_AHEAD if is_remote else _BYTES_AHEAD
-            is_enough = ahead_bytes >= wanted_bytes or len(running) > _SMALL_WINDOWS_AHEAD
+            are_many = len(running) > _SMALL_WINDOWS_AHEAD or fragments_ahead > _FRAGMENTS_AHEAD
+            is_enough = ahead_bytes >= wanted_bytes or are_many
             if is_enough and len(running) > _WINDOWS_AHEAD:
                 ahead_bytes -= running[0][1].size_bytes
+                fragments_ahead -= _num_fragments(running[0][0])
                 tasks.start_full()
                 yield running.popleft()
         while running:
@@ -411,6 +450,11 @@ def read_ahead(
     finally:
         for _, pending in running:
             pending.cancel()
+
+
+def _num_fragments(window: Window) -> int:
+    """Return the number of fragments of a window, at least 1: those of a run are opened for it."""
+    return len(window.source.fragments) if isinstance(window.source, FragmentRun) else 1
 
 
 def rows_of_window(
@@ -428,10 +472,29 @@ def rows_of_window(
 def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBatch]:
     """Split tables of few chunks into batches; rows are copied only if a page ends within one."""
     for table in tables:
-        for start in range(0, table.num_rows, batch_size):
-            rows = table.slice(start, batch_size)
-            parts = rows.to_batches()
-            yield parts[0] if len(parts) == 1 else joined_batch(rows)
+        yield from batches_between((0, table.num_rows), table, batch_size)
+
+
+def batches_between(
+    cuts: Sequence[int], table: pa.Table, batch_size: int
+) -> Iterator[pa.RecordBatch]:
+    """Split a table into batches that end at some rows, and after at most `batch_size` rows."""
+    is_picked_right = not any(map(is_picked_wrongly, table.schema.types))
+    whole: pa.RecordBatch | None = None
+    if len(cuts) > 2 and all(column.num_chunks == 1 for column in table.columns):
+        whole = joined_batch(table)  # a slice of it costs a tenth of one of a table
+    for begin, end in pairwise(cuts):
+        for start in range(begin, end, batch_size):
+            count = min(batch_size, end - start)
+            batch = _cut(table, start, count) if whole is None else whole.slice(start, count)
+            yield batch if is_picked_right else from_zero(batch)
+
+
+def _cut(table: pa.Table, start: int, count: int) -> pa.RecordBatch:
+    """Return some rows as a batch, which Arrow makes unless a chunk ends within them."""
+    rows = table.slice(start, count)
+    parts: list[pa.RecordBatch] = rows.to_batches()
+    return parts[0] if len(parts) == 1 else joined_batch(rows)
 
 
 def joined_batch(table: pa.Table) -> pa.RecordBatch:

@@ -139,20 +139,21 @@ def plan_compaction(
     store: Store,
     manifest: Manifest,
     options: CompactionOptions,
-    to_mend: Collection[FragmentId] = (),
+    find_faults: Callable[[Sequence[Fragment]], Collection[FragmentId]] = lambda fragments: (),
 ) -> list[tuple[Fragment, ...]]:
     """Return groups of fragments, in scan order, each of which one task rewrites.
 
-    Fragments `to_mend` are rewritten whatever their size. UnsupportedFeatureError is raised if an
-    index does not record what it covers.
+    `find_faults` returns those of some fragments that are rewritten whatever their size; it is
+    asked only for fragments that would stay. UnsupportedFeatureError is raised if an index does not
+    record what it covers.
     """
     coverage = Coverage(store, manifest)
-    tasks = [
-        task
-        for found in _bins(manifest.fragments, coverage, options, to_mend)
-        for task in _split(found, options)
-    ]
-    return list(_limited(tasks, options))
+    bins = list(_bins(manifest.fragments, coverage, options, ()))
+    chosen = {id(fragment) for found in bins for fragment in found}
+    to_mend = find_faults([one for one in manifest.fragments if id(one) not in chosen])
+    if to_mend:
+        bins = list(_bins(manifest.fragments, coverage, options, to_mend))
+    return list(_limited([task for found in bins for task in _split(found, options)], options))
 
 
 def source_bytes(fragments: Iterable[Fragment]) -> int:

@@ -28,37 +28,37 @@ from pilum.errors import PilumError
 from pilum.format.fields import Field
 from pilum.format.paths import LeafPath, nullable_above_lists
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.parallel import submit_waiting
+from pilum.storage.base import prefetch
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["files_with_misread_nulls", "fragments_with_misread_nulls"]
 
 
-def fragments_with_misread_nulls(snapshot: Snapshot) -> frozenset[FragmentId]:
-    """Return the fragments with such files; open the files of all if the table has structs."""
-    return frozenset(fragment.id for fragment, members in _found(snapshot) if members)
+def fragments_with_misread_nulls(
+    snapshot: Snapshot, fragments: Sequence[Fragment]
+) -> frozenset[FragmentId]:
+    """Return those of some fragments with such files; open all if the table has structs."""
+    return frozenset(fragment.id for fragment, members in _found(snapshot, fragments) if members)
 
 
 def files_with_misread_nulls(snapshot: Snapshot) -> Iterator[tuple[DataFile, list[str]]]:
     """Yield such files of a version, each with the names of its misread members."""
-    for fragment, members in _found(snapshot):
+    for fragment, members in _found(snapshot, snapshot.manifest.fragments):
         for file in fragment.files:
             own = [path for path in members if path[-1].id in file.fields]
             if own:
                 yield file, [".".join(field.name for field in path) for path in own]
 
 
-def _found(snapshot: Snapshot) -> Iterator[tuple[Fragment, list[LeafPath]]]:
+def _found(
+    snapshot: Snapshot, fragments: Sequence[Fragment]
+) -> Iterator[tuple[Fragment, list[LeafPath]]]:
     fields = [field for field in snapshot.described.fields if any(map(_may_be_null, field.walk()))]
     if not fields:
         return
-    fragments = snapshot.manifest.fragments
-    found = [
-        submit_waiting(partial(_members, snapshot, fragment, fields)) for fragment in fragments
-    ]
-    for fragment, members in zip(fragments, found, strict=True):
-        yield fragment, members.result()
+    tasks = (partial(_members, snapshot, fragment, fields) for fragment in fragments)
+    yield from zip(fragments, prefetch(snapshot.store, tasks), strict=True)
 
 
 def _may_be_null(field: Field) -> bool:
