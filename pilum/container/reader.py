@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
@@ -338,7 +338,12 @@ class ContainerReader(ABC, Generic[C]):
 
     def global_buffer(self, index: int) -> bytes:
         """Read a global buffer; 0 is the file descriptor. IndexError is raised if there is none."""
-        return self.source.read(Ranges.of(self.global_buffers[index]))[0].tobytes()
+        return self.read_global_buffers([index])[0]
+
+    def read_global_buffers(self, indices: Sequence[int]) -> list[bytes]:
+        """Read global buffers together; see `global_buffer`."""
+        places = [self.global_buffers[index] for index in indices]
+        return [data.tobytes() for data in self.source.read(Ranges.of(*places))]
 
 
 class FileReader(ContainerReader[Column]):

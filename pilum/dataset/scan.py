@@ -192,7 +192,7 @@ class Scan:
             kept = tuple(name for name, wanted in meta.items() if wanted)
             projection = replace(projection, kept=(*projection.kept, *kept))
         made = cls(
-            options if names is None else replace(options, columns=names),
+            options if names is None else options.with_columns(names),
             projection,
             _ordering(given.get("order_by", ())),
             bool(given.get("strict_batch_size", False)),

@@ -168,7 +168,10 @@ def _key(filter: str | pc.Expression) -> str | bytes | None:
     if not isinstance(filter, str):
         return None
     text = filter.lower()  # a regular expression takes a hundred times as long
-    return None if any(moment in text for moment in _MOMENTS) else filter
+    for moment in _MOMENTS:
+        if moment in text:
+            return None
+    return filter
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
@@ -339,11 +342,9 @@ class _Binder:
         return self._arithmetic(Arithmetic("-", Literal(0), node.operand))
 
     def _compare(self, node: Compare) -> Typed:
-        if isinstance(node.left, Column) and isinstance(node.right, Literal):
-            column = self._column(node.left)
-            value = _plain_value(node.right.value, column.type)
-            if value is not None:
-                return Typed(Compare(node.operator, column.node, Constant(value)), _BOOLEAN)
+        quick = self._compared_column(node)
+        if quick is not None:
+            return Typed(quick, _BOOLEAN)
         left, right = self.bind(node.left), self.bind(node.right)
         exact = compared_integers(node.operator, left, right.node)
         if exact is None:
@@ -352,6 +353,14 @@ class _Binder:
             one, other = _meet(left, right)
             exact = Compare(node.operator, one.node, other.node)
         return Typed(exact, pa.bool_())
+
+    def _compared_column(self, node: Compare) -> Compare | None:
+        """Bind the comparison of a column with a plain value; None for any other comparison."""
+        if not (isinstance(node.left, Column) and isinstance(node.right, Literal)):
+            return None
+        column = self._column(node.left)
+        value = _plain_value(node.right.value, column.type)
+        return None if value is None else Compare(node.operator, column.node, Constant(value))
 
     def _distinct(self, node: Distinct) -> Typed:
         left, right = self._aligned(node.left, node.right)
@@ -371,6 +380,10 @@ class _Binder:
         return Typed(IsTruth(self._boolean(node.operand), node.truth), pa.bool_())
 
     def _boolean(self, node: Expression) -> Expression:
+        if type(node) is Compare:  # most parts of filters
+            quick = self._compared_column(node)
+            if quick is not None:
+                return quick
         bound = self.bind(_condition(node))
         if pt.is_null(bound.type):
             return Constant(scalar_of(None, pa.bool_()))
@@ -519,7 +532,8 @@ def _member(field: pa.Field, name: str, path: str) -> pa.Field:
 def _fold(bound: Typed) -> Typed:
     """Evaluate an expression that depends on no column, once."""
     node = bound.node
-    if type(node) is Compare and type(node.left) is Column:  # the common case
+    first = node.operands[0] if type(node) is And else node
+    if type(first) is Compare and type(first.left) is Column:  # the common case
         return bound
     if isinstance(node, Constant) or _has_column(node):
         return bound

@@ -177,6 +177,9 @@ def zones_matching(
 def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, ...], Zones]]:
     """Yield every combination of what rows may hold."""
     floats = [path for path, own in zones.items() if pt.is_floating(own.least.type)]
+    if not floats:
+        yield dict(zones)
+        return
     others = {path: own for path, own in zones.items() if path not in floats}
     paths = floats[:_MAX_FLOATS]
     for case in product(*(zones[path].cases for path in paths)):
@@ -187,6 +190,8 @@ class _Pruner:
     def __init__(self, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> None:
         self._zones = zones
         self._num_zones = num_zones
+        self._anything: Mask = np.ones(num_zones, dtype=np.bool_)
+        self._unknown = _Outcome(self._anything, self._anything, self._anything)
 
     def outcome(self, node: Expression) -> _Outcome:
         match node:
@@ -227,16 +232,8 @@ class _Pruner:
         return self._unknown
 
     @property
-    def _anything(self) -> Mask:
-        return np.ones(self._num_zones, dtype=np.bool_)
-
-    @property
     def _nothing(self) -> Mask:
         return np.zeros(self._num_zones, dtype=np.bool_)
-
-    @property
-    def _unknown(self) -> _Outcome:
-        return _Outcome(self._anything, self._anything, self._anything)
 
     def _constant(self, value: bool | None) -> _Outcome:
         no, yes = self._nothing, self._anything

@@ -33,6 +33,10 @@ from pilum.storage.base import Store
 __all__ = ["IndexFile", "IndexFileWriter", "IndexFolder", "IndexFolderWriter"]
 
 
+_MOST_BUFFER_BYTES = 1 << 20
+"""Up to so many bytes of global buffers are read together."""
+
+
 class IndexFile:
     """An open file of a segment. Safe to use from several threads.
 
@@ -56,6 +60,7 @@ class IndexFile:
         self.schema: pa.Schema = self._reader.schema.arrow
         self._part = FilePart(self._reader, self._reader.field_columns())
         self._fields: dict[str, FieldReader] = {}
+        self._buffers: dict[int, bytes] = {}
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -89,17 +94,25 @@ class IndexFile:
             CorruptFileError: If a column is missing, or the file is damaged.
         """
         names = self.schema.names if columns is None else list(columns)
+        arrays = self.arrays(names, rows)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(map(self.schema.field, names)))
+
+    def arrays(self, names: Sequence[str], rows: RowRanges | None = None) -> list[pa.Array]:
+        """Read columns by their names; see `read`.
+
+        Raises:
+            CorruptFileError: If a column is missing, or the file is damaged.
+        """
         fields = list(map(self._field, names))
         wanted = RowRanges.of((0, self.num_rows)) if rows is None else rows
         bounds = wanted.bounds
         if len(bounds) and int(bounds[-1, 1]) > self.num_rows:
             raise CorruptFileError(f"row {bounds[-1, 1] - 1} of {self.num_rows} rows", self.path)
         segments = [list(field.segments(wanted)) if len(bounds) else [] for field in fields]
-        arrays = [
+        return [
             join_arrays(found, f"column {name!r}") if found else field.empty()
             for name, found, field in zip(names, self._pieces(segments), fields, strict=True)
         ]
-        return pa.Table.from_arrays(arrays, schema=pa.schema(map(self.schema.field, names)))
 
     def _pieces(self, segments: list[list[Segment]]) -> list[list[pa.Array]]:
         """Read the segments of columns; of local files, with as few arrays as possible."""
@@ -111,16 +124,26 @@ class IndexFile:
     def global_buffer(self, number: int) -> bytes:
         """Read a global buffer; those of the writer are counted from 1 on.
 
+        The others are read by the same request, if they are small, and kept until they are used.
+
         Raises:
             CorruptFileError: If the file has no buffer of this number.
         """
+        found = self._buffers.pop(number, None)
+        if found is not None:
+            return found
         reader = self._reader
         if not isinstance(reader, ContainerReader):
             raise CorruptFileError(f"global buffer {number} of a legacy file", self.path)
         count = len(reader.global_buffers)
         if not 0 < number < count:
             raise CorruptFileError(f"global buffer {number} of {count}", self.path)
-        return reader.global_buffer(number)
+        numbers = [number]
+        if sum(size for _, size in reader.global_buffers) <= _MOST_BUFFER_BYTES:
+            numbers += [one for one in range(1, count) if one != number]
+        found, *others = reader.read_global_buffers(numbers)
+        self._buffers.update(zip(numbers[1:], others, strict=True))
+        return found
 
     def _field(self, name: str) -> FieldReader:
         reader = self._fields.get(name)

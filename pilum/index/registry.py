@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -86,5 +86,6 @@ def _can_be(names: Collection[str], type: pa.DataType, one: IndexType[Any]) -> b
     return True
 
 
+@lru_cache(maxsize=64)
 def _last(type_url: str) -> str:
     return type_url.rpartition("/")[2].rpartition(".")[2].lower()

@@ -12,6 +12,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 from pilum.index.files import IndexFolderWriter
+from pilum.storage.base import iops_counter
 from pilum.storage.local import LocalStore
 
 lance_file = pytest.importorskip("lance.file")
@@ -57,6 +58,24 @@ def test_pages_become_one_array(tmp_path: Path) -> None:
         read = found.read(rows=wanted)
         assert [column.num_chunks for column in read.columns] == [1, 1]
         assert read.equals(pa.concat_tables([rows.slice(a, b - a) for a, b in wanted.bounds]))
+
+
+def test_small_global_buffers_are_read_together(tmp_path: Path) -> None:
+    """One request reads all of them, in whichever order they are used; each may be used again."""
+    rows = pa.table({"ids": pa.array(np.random.default_rng(1).random(50_000))})
+    folder = IndexFolderWriter(LocalStore(str(tmp_path)), "_indices/x", FileVersion.V2_2)
+    buffers = [bytes([number]) * 70_000 for number in range(3)]
+    with folder.file("page.lance", rows.schema) as file:
+        file.write(rows)
+        numbers = [file.add_global_buffer(buffer) for buffer in buffers]
+    found = folder.written().open("page.lance")
+    before = iops_counter()
+    for number, buffer in reversed(list(zip(numbers, buffers, strict=True))):
+        assert found.global_buffer(number) == buffer
+    assert iops_counter() == before + 1
+    assert [found.global_buffer(number) for number in numbers] == buffers
+    with pytest.raises(CorruptFileError, match="global buffer 4 of 4"):
+        found.global_buffer(4)
 
 
 def test_nothing_remains_of_a_failure(tmp_path: Path) -> None:

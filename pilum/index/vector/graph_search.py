@@ -102,7 +102,7 @@ class StoredGraphs(Graphs):
     def begin(self, numbers: Sequence[int]) -> BegunGraphs | None:
         """See `Graphs.begin`."""
         missing = sorted(number for number in numbers if number not in self._kept)
-        return (missing, submit_ahead(partial(self._table, missing))) if missing else None
+        return (missing, submit_ahead(partial(self._columns, missing))) if missing else None
 
     def load(self, probes: Sequence[Probe]) -> None:
         """See `Graphs.load`."""
@@ -138,19 +138,19 @@ class StoredGraphs(Graphs):
             read = self._read(missing, begun)
         return [read.get(one.number) or kept[one.number] for one in probes]
 
-    def _table(self, numbers: list[int]) -> pa.Table:
-        """Return the rows of graphs, one after another."""
+    def _columns(self, numbers: list[int]) -> list[pa.Array]:
+        """Return the columns of graphs, one after another."""
         offsets, lengths = self._rows.offsets[numbers], self._rows.lengths[numbers]
         bounds = np.stack([offsets, offsets + lengths], axis=1)[lengths > 0]
         ranges = RowRanges(np.ascontiguousarray(bounds))
-        return self._header.file.read(["__vector_id", "__neighbors"], ranges)
+        return self._header.file.arrays(["__vector_id", "__neighbors"], ranges)
 
     def _read(
         self, probes: dict[int, Probe], begun: BegunGraphs | None
     ) -> dict[int, tuple[HnswGraph, HnswVectors]]:
         numbers, file = sorted(probes), self._header.file
-        table = begun[1].result() if begun and begun[0] == numbers else self._table(numbers)
-        ids, linked = (column.chunk(0) for column in table.columns)  # combining them would copy
+        is_begun = begun is not None and begun[0] == numbers
+        ids, linked = begun[1].result() if begun and is_begun else self._columns(numbers)
         found, at, added = {}, 0, 0
         for number, length in zip(numbers, self._rows.lengths[numbers].tolist(), strict=True):
             probe = probes[number]

@@ -176,12 +176,13 @@ class AuxiliaryFile(StoredPartitions):
     def __init__(self, file: IndexFile, quantizer: Quantizer, ivf: IvfMessage) -> None:
         self._file = file
         self._quantizer = quantizer
-        self._names = [_ROW_ID, *(field.name for field in quantizer.fields)]
+        fields = pa.field(_ROW_ID, pa.uint64()), *quantizer.fields
+        self._names = [field.name for field in fields]
         self._offsets = ivf.offsets
         self.lengths = ivf.lengths
         self.path = file.path
         require_partitions(ivf, file.num_rows, file.path)
-        for field in (pa.field(_ROW_ID, pa.uint64()), *quantizer.fields):
+        for field in fields:
             _require_column(file, field)
 
     @classmethod
@@ -216,8 +217,11 @@ class AuxiliaryFile(StoredPartitions):
         wanted = np.array(numbers, np.int64)
         starts, lengths = self._offsets[wanted], self.lengths[wanted]
         bounds = np.stack([starts, starts + lengths], axis=1)[lengths > 0]
-        table = self._file.read(self._names, RowRanges(np.ascontiguousarray(bounds)))
-        arrays = {name: _array(table[name], name, self.path) for name in self._names}
+        read = self._file.arrays(self._names, RowRanges(np.ascontiguousarray(bounds)))
+        arrays = {
+            name: _array(array, name, self.path)
+            for name, array in zip(self._names, read, strict=True)
+        }
         rows, at = arrays.pop(_ROW_ID), 0
         flaw = self._quantizer.flaw(arrays)
         if flaw is not None:
@@ -232,8 +236,8 @@ class AuxiliaryFile(StoredPartitions):
     def references(self) -> Addresses:
         """See `StoredPartitions.references`."""
         bounds = np.stack([self._offsets, self._offsets + self.lengths], axis=1)[self.lengths > 0]
-        table = self._file.read([_ROW_ID], RowRanges(np.ascontiguousarray(bounds)))
-        return _array(table[_ROW_ID], _ROW_ID, self.path)
+        [array] = self._file.arrays([_ROW_ID], RowRanges(np.ascontiguousarray(bounds)))
+        return _array(array, _ROW_ID, self.path)
 
 
 def _require_column(file: IndexFile, expected: pa.Field) -> None:
@@ -252,8 +256,7 @@ def _same(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(found == expected)
 
 
-def _array(column: pa.ChunkedArray, name: str, path: str) -> NDArray[Any]:
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _array(array: pa.Array, name: str, path: str) -> NDArray[Any]:
     if array.null_count:
         raise CorruptFileError(f"column {name!r}: {array.null_count} nulls", path)
     if not pa.types.is_fixed_size_list(array.type):
@@ -319,7 +322,7 @@ class PartitionReader:
 
     def _read(self, numbers: list[int]) -> dict[int, Probe]:
         centroids, read = self._model.wide, self._stored.read(numbers)
-        added = sum(_size_bytes(*one) for one in read)
+        added = _size_bytes(read)
         if self._size_bytes + added > _MAX_KEPT_BYTES:
             self._kept, self._references, self._size_bytes = {}, None, 0
             self._memory = Memory()
@@ -333,8 +336,13 @@ class PartitionReader:
         return found
 
 
-def _size_bytes(rows: Addresses, columns: Columns) -> int:
-    return rows.nbytes + sum(column.nbytes for column in columns.values())
+def _size_bytes(read: list[tuple[Addresses, Columns]]) -> int:
+    found = 0
+    for rows, columns in read:
+        found += rows.nbytes
+        for column in columns.values():
+            found += column.nbytes
+    return found
 
 
 @dataclass(frozen=True)

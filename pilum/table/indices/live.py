@@ -152,9 +152,10 @@ def live_rows(
 
 
 def _live_rows(segment: OpenSegment, references: AllReferences, has_others: bool) -> RowSet | None:
-    deleted = _covered(segment).deleted
-    is_whole = has_only_covered(segment) and not has_others
-    if is_plain(segment) and is_whole:
+    if is_plain(segment) and not has_others and has_only_covered(segment):
+        if not segment.snapshot.manifest.fragments.have_deletions:
+            return None
+        deleted = _covered(segment).deleted
         return RowSet(deleted, True) if len(deleted) else None
     known = np.unique(references())
     _, is_live = live_addresses(segment, known)

@@ -198,7 +198,7 @@ def search_schema(snapshot: Snapshot, options: ScanOptions, search: Search) -> p
     names = search.names(snapshot.schema.names) if asked is None else asked
     names = (*search.first, *(name for name in names if name not in search.first))
     stored = tuple(name for name in names if name not in search.own)
-    scanned = scan_schema(snapshot, replace(options, columns=stored))
+    scanned = scan_schema(snapshot, options.with_columns(stored))
     fields = {field.name: field for field in scanned}
     meta = [(ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address)]
     names = (*names, *(name for name, wanted in meta if wanted and name not in names))

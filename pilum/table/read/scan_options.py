@@ -63,6 +63,10 @@ class ScanOptions:
         is_limited = self.limit is not None or self.offset > 0 or self.with_payloads
         return not is_limited and self.fragment_ids is None and self.row_range is None
 
+    def with_columns(self, names: tuple[str, ...]) -> ScanOptions:
+        """Return the options with other columns."""
+        return self._with(columns=names)
+
     def with_filter(self, filter: BoundFilter) -> ScanOptions:
         """Return the options with another filter, and no selection."""
         return self._with(filter=filter, selection=None)

@@ -24,6 +24,7 @@ pub mod product;
 pub mod product_filter;
 pub mod product_scan;
 pub mod product_tables;
+pub mod product_thinning;
 pub mod rabitq;
 pub mod rounded;
 pub mod scalar;

@@ -9,11 +9,6 @@
 //! once, by the lower half of a byte of 8 bits and by both halves of 4 bits. Few rows are kept if
 //! codewords whose numbers have equal lower halves are near to each other, as training orders them;
 //! in any other order the result is the same, but more rows are kept.
-//!
-//! Where many rows are kept, as of vectors without clusters, they are tested by the entries of all
-//! 256 codes, which are 16 tables for each sub-vector. As each entry loses half a step, their steps
-//! are finer: 85 for each 8 columns. The sum of 8 columns has 8 bits, which may cut it off, and the
-//! sum of these has 16. A row is left out if it is the number of all steps or more.
 
 use super::LANES;
 use super::product::lowest;
@@ -25,19 +20,10 @@ pub const ROWS: usize = 32;
 pub const BLOCKS: usize = 8;
 
 /// Less than 255, by more than the rounding of products.
-const STEPS: f64 = 254.99;
-
-/// So many columns have a sum of fine entries of 8 bits.
-const COLUMNS: usize = 8;
-
-/// So many fine steps of a gap fall upon `COLUMNS` columns.
-const FINE_STEPS: u16 = 85;
-
-/// So many blocks of which many rows are kept are worth fine entries.
-const DENSE: usize = 3;
+pub const STEPS: f64 = 254.99;
 
 /// Small entries serve smaller limits too, down to this share of theirs.
-const SHARE: f64 = 0.9;
+pub const SHARE: f64 = 0.9;
 
 /// The tables of a query.
 #[derive(Default)]
@@ -49,10 +35,6 @@ pub struct Filter {
     small: Vec<[u8; ROWS]>,
     /// The limit of the small entries, minus `base`; 0 if there are none.
     gap: f64,
-    /// For each sub-vector, the entries of all codes, if they have 8 bits.
-    fine: Vec<[u8; 256]>,
-    /// As `gap`, of the fine entries.
-    fine_gap: f64,
 }
 
 impl Filter {
@@ -64,7 +46,6 @@ impl Filter {
         self.lows.extend(self.least.iter().map(lowest));
         self.base = self.lows.iter().copied().map(f64::from).sum();
         self.gap = 0.0;
-        self.fine_gap = 0.0;
     }
 
     /// The least entry of each sub-vector.
@@ -125,61 +106,24 @@ impl Filter {
         false
     }
 
-    /// Clears the bits of further rows that cannot be within a limit, in blocks with more than `few`.
-    ///
-    /// Given the entries of all codes of 8 bits. See [`Self::keep`].
-    #[allow(clippy::too_many_arguments)]
-    pub fn thin(
-        &mut self,
-        entries: &[f32],
-        codes: &[u8],
-        num_rows: usize,
-        first: usize,
-        limit: f64,
-        few: u32,
-        masks: &mut [u32],
-    ) {
-        let num_dense = masks.iter().filter(|mask| mask.count_ones() > few).count();
-        let Some(gap) = self.gap_of(limit, num_rows, first, masks.len()) else {
-            return;
-        };
-        if num_dense == 0 || num_dense < DENSE && self.fine_gap == 0.0 {
-            return;
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            simd.vectorize(wide::Thin {
-                simd,
-                filter: self,
-                lines: entries.as_chunks().0,
-                columns: codes.chunks_exact(num_rows),
-                first,
-                gap,
-                few,
-                masks,
-            });
-        }
-    }
-
     /// By how much a limit exceeds the least sum; None if it does not, or for rows that are not
     /// there.
-    fn gap_of(&self, limit: f64, num_rows: usize, first: usize, num_blocks: usize) -> Option<f64> {
+    pub fn gap_of(
+        &self,
+        limit: f64,
+        num_rows: usize,
+        first: usize,
+        num_blocks: usize,
+    ) -> Option<f64> {
         let gap = limit - self.base;
         let end = first.checked_add(num_blocks * ROWS)?;
         let is_of_use = gap > 0.0 && gap < f64::from(f32::MAX);
         (is_of_use && num_rows > 0 && end <= num_rows).then_some(gap)
     }
-
-    /// How many fine steps are a gap.
-    #[allow(clippy::cast_possible_truncation)] // at most 255
-    fn num_fine_steps(&self) -> u16 {
-        let num_sums = self.lows.len().div_ceil(COLUMNS).min(255) as u16;
-        (num_sums * FINE_STEPS).max(255)
-    }
 }
 
 #[cfg(target_arch = "x86_64")]
-mod wide {
+pub mod wide {
     //! Looks up the entries of 32 rows at once.
     use std::arch::x86_64::{__m128i, __m256, __m256i};
     use std::slice::ChunksExact;
@@ -187,7 +131,7 @@ mod wide {
     use pulp::NullaryFnOnce;
     use pulp::x86::V3;
 
-    use super::{BLOCKS, COLUMNS, Filter, LANES, ROWS, SHARE, STEPS};
+    use super::{BLOCKS, Filter, LANES, ROWS, SHARE, STEPS};
 
     impl Filter {
         /// Makes small entries that serve a limit.
@@ -206,29 +150,11 @@ mod wide {
                 *small = pulp::cast([steps, steps]);
             }
         }
-
-        /// Makes fine entries that serve a limit.
-        #[inline(always)]
-        #[allow(clippy::cast_possible_truncation)]
-        fn set_fine(&mut self, simd: V3, lines: &[[f32; 256]], gap: f64) {
-            if self.fine_gap >= gap && self.fine_gap * SHARE <= gap {
-                return;
-            }
-            self.fine_gap = gap;
-            self.fine.resize(self.lows.len(), [0; 256]);
-            let scale = (STEPS / 255.0 * f64::from(self.num_fine_steps()) / gap) as f32;
-            for ((fine, line), &low) in self.fine.iter_mut().zip(lines).zip(&self.lows) {
-                let (out, _) = fine.as_chunks_mut::<LANES>();
-                for (out, values) in out.iter_mut().zip(line.as_chunks::<LANES>().0) {
-                    *out = steps(simd, values, low, scale);
-                }
-            }
-        }
     }
 
     /// How many steps some values are above a low one, rounded down, and at most 255.
     #[inline(always)]
-    fn steps(simd: V3, values: &[f32; LANES], low: f32, scale: f32) -> [u8; LANES] {
+    pub fn steps(simd: V3, values: &[f32; LANES], low: f32, scale: f32) -> [u8; LANES] {
         let (avx, avx2) = (simd.avx, simd.avx2);
         let (low, scale) = (avx._mm256_set1_ps(low), avx._mm256_set1_ps(scale));
         let most = avx._mm256_set1_ps(255.0);
@@ -283,109 +209,6 @@ mod wide {
             let Self(rows, sums) = self;
             rows.each(sums, pulp::cast);
         }
-    }
-
-    /// Clears bits of blocks of rows; see `Filter::thin`.
-    pub struct Thin<'a> {
-        pub simd: V3,
-        pub filter: &'a mut Filter,
-        pub lines: &'a [[f32; 256]],
-        pub columns: ChunksExact<'a, u8>,
-        pub first: usize,
-        pub gap: f64,
-        pub few: u32,
-        pub masks: &'a mut [u32],
-    }
-
-    impl NullaryFnOnce for Thin<'_> {
-        type Output = ();
-
-        /// The tables of some columns serve all blocks before those of the next ones are needed.
-        #[inline(always)]
-        fn call(self) {
-            self.filter.set_fine(self.simd, self.lines, self.gap);
-            let (avx, avx2) = (self.simd.avx, self.simd.avx2);
-            let zero = avx._mm256_setzero_si256();
-            let limit = self.filter.num_fine_steps().cast_signed();
-            let limit = avx._mm256_set1_epi16(limit);
-            for (masks, start) in self
-                .masks
-                .chunks_mut(BLOCKS)
-                .zip((self.first..).step_by(BLOCKS * ROWS))
-            {
-                let mut sums = [[zero; 2]; BLOCKS];
-                let mut columns = self.columns.clone();
-                for tables in self.filter.fine.chunks(COLUMNS) {
-                    let blocks = (start..).step_by(ROWS).zip(&*masks).zip(&mut sums);
-                    for ((first, mask), [low, high]) in blocks {
-                        if mask.count_ones() > self.few {
-                            let some = sum_of(self.simd, tables, columns.clone(), first);
-                            *low =
-                                avx2._mm256_adds_epi16(*low, avx2._mm256_unpacklo_epi8(some, zero));
-                            *high = avx2
-                                ._mm256_adds_epi16(*high, avx2._mm256_unpackhi_epi8(some, zero));
-                        }
-                    }
-                    columns.nth(COLUMNS - 1);
-                }
-                for (mask, sums) in masks.iter_mut().zip(sums) {
-                    if mask.count_ones() > self.few {
-                        let [low, high] = sums;
-                        let low = avx2._mm256_cmpgt_epi16(limit, low);
-                        let high = avx2._mm256_cmpgt_epi16(limit, high);
-                        let is_below = avx2._mm256_packs_epi16(low, high);
-                        *mask &= avx2._mm256_movemask_epi8(is_below).cast_unsigned();
-                    }
-                }
-            }
-        }
-    }
-
-    /// The sums of the entries of some columns, of 32 rows.
-    #[inline(always)]
-    fn sum_of(
-        simd: V3,
-        tables: &[[u8; 256]],
-        columns: ChunksExact<'_, u8>,
-        first: usize,
-    ) -> __m256i {
-        let mut sum = simd.avx._mm256_setzero_si256();
-        for (table, column) in tables.iter().zip(columns) {
-            let codes = column.get(first..).and_then(|bytes| bytes.first_chunk());
-            let codes: [u8; ROWS] = codes.copied().unwrap_or_default();
-            let entries = entries_of(simd, table, pulp::cast(codes));
-            sum = simd.avx2._mm256_adds_epu8(sum, entries);
-        }
-        sum
-    }
-
-    /// The entries of 32 codes.
-    ///
-    /// A shuffle gives 0 where the highest bit of its number is set. So the four tables of which the
-    /// bits 4 and 5 of a code choose one are looked up by four numbers, and the results are united.
-    /// The bits 6 and 7 choose one of four such results.
-    #[inline(always)]
-    fn entries_of(simd: V3, table: &[u8; 256], codes: __m256i) -> __m256i {
-        let (avx, avx2) = (simd.avx, simd.avx2);
-        let lower = avx2._mm256_and_si256(codes, avx._mm256_set1_epi8(0x3f));
-        let mut numbers = [lower; 4];
-        for (numbers, upper) in numbers.iter_mut().zip([0x00, 0x10, 0x20, 0x30]) {
-            let other = avx2._mm256_xor_si256(lower, avx._mm256_set1_epi8(upper));
-            *numbers = avx2._mm256_add_epi8(other, avx._mm256_set1_epi8(0x70));
-        }
-        let [mut first, mut second, mut third, mut last] = [avx._mm256_setzero_si256(); 4];
-        let quarters = [&mut first, &mut second, &mut third, &mut last];
-        for (quarter, tables) in quarters.into_iter().zip(table.as_chunks::<64>().0) {
-            for (table, &numbers) in tables.as_chunks::<16>().0.iter().zip(&numbers) {
-                let table = avx2._mm256_broadcastsi128_si256(pulp::cast(*table));
-                let entries = avx2._mm256_shuffle_epi8(table, numbers);
-                *quarter = avx2._mm256_or_si256(*quarter, entries);
-            }
-        }
-        let bit6 = avx2._mm256_slli_epi16::<1>(codes);
-        let low = avx2._mm256_blendv_epi8(first, second, bit6);
-        let high = avx2._mm256_blendv_epi8(third, last, bit6);
-        avx2._mm256_blendv_epi8(low, high, codes)
     }
 
     impl<'a> Rows<'a> {
@@ -467,15 +290,78 @@ mod wide {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod examples {
+    //! Tables of entries, and codes of rows.
     #![allow(
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss
     )]
-    use super::*;
+    use super::{Filter, LANES};
 
-    fn filter_of(entries: &[f32], num_codes: usize) -> Filter {
+    pub struct Example {
+        pub entries: Vec<f32>,
+        pub codes: Vec<u8>,
+        pub num_codes: usize,
+        pub num_tables: usize,
+        pub columns: usize,
+        pub num_rows: usize,
+    }
+
+    impl Example {
+        pub fn new(num_codes: usize, columns: usize, num_rows: usize) -> Self {
+            let num_tables = if num_codes == 16 {
+                2 * columns
+            } else {
+                columns
+            };
+            Self {
+                entries: (0..num_tables * num_codes)
+                    .map(|i| ((i * i * 31 + i * 17) % 1009) as f32 / 64.0 - 3.0)
+                    .collect(),
+                codes: (0..columns * num_rows)
+                    .map(|i| (i * i * 7 + i * 13 % 251) as u8)
+                    .collect(),
+                num_codes,
+                num_tables,
+                columns,
+                num_rows,
+            }
+        }
+
+        pub fn filter(&self) -> Filter {
+            filter_of(&self.entries, self.num_codes)
+        }
+
+        /// Limits of a filter, from few rows within them to all.
+        pub fn limits(&self, filter: &Filter) -> impl Iterator<Item = f64> + use<> {
+            let (base, most) = (filter.base, 8.0 * self.num_tables as f64);
+            [0.9, 0.5, 0.49, 0.2, 0.01, 3.0]
+                .into_iter()
+                .map(move |share| base * (1.0 - share) + share * most)
+        }
+
+        pub fn byte(&self, column: usize, row: usize) -> usize {
+            usize::from(self.codes[column * self.num_rows + row])
+        }
+
+        /// The exact sum of a row.
+        pub fn sum(&self, row: usize) -> f64 {
+            let entry =
+                |table: usize, code: usize| f64::from(self.entries[table * self.num_codes + code]);
+            let of_column = |column: usize| {
+                let byte = self.byte(column, row);
+                if self.num_codes == 16 {
+                    entry(2 * column, byte & 15) + entry(2 * column + 1, byte >> 4)
+                } else {
+                    entry(column, byte)
+                }
+            };
+            (0..self.columns).map(of_column).sum()
+        }
+    }
+
+    pub fn filter_of(entries: &[f32], num_codes: usize) -> Filter {
         let mut filter = Filter::default();
         let least = entries.chunks(num_codes).map(|own| {
             std::array::from_fn(|lane| {
@@ -486,41 +372,24 @@ mod tests {
         filter.set(&least.collect::<Vec<_>>());
         filter
     }
+}
 
-    fn agree(num_codes: usize, columns: usize, num_rows: usize) {
-        let tables = if num_codes == 16 {
-            2 * columns
-        } else {
-            columns
-        };
-        let entries: Vec<f32> = (0..tables * num_codes)
-            .map(|i| ((i * i * 31 + i * 17) % 1009) as f32 / 64.0 - 3.0)
-            .collect();
-        let codes: Vec<u8> = (0..columns * num_rows)
-            .map(|i| (i * i * 7 + i * 13 % 251) as u8)
-            .collect();
-        let sum_of = |row: usize| -> f64 {
-            let of_column = |column: usize| -> f64 {
-                let byte = usize::from(codes[column * num_rows + row]);
-                let entry =
-                    |table: usize, code: usize| f64::from(entries[table * num_codes + code]);
-                if num_codes == 16 {
-                    entry(2 * column, byte & 15) + entry(2 * column + 1, byte >> 4)
-                } else {
-                    entry(column, byte)
-                }
-            };
-            (0..columns).map(of_column).sum()
-        };
-        let mut filter = filter_of(&entries, num_codes);
-        for share in [0.9, 0.5, 0.49, 0.2, 0.01, 3.0] {
-            let limit = filter.base * (1.0 - share) + share * 8.0 * tables as f64;
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::cast_precision_loss)]
+    use super::examples::{Example, filter_of};
+    use super::*;
+
+    fn agree(example: &Example) {
+        let mut filter = example.filter();
+        let (codes, num_rows) = (&example.codes, example.num_rows);
+        for limit in example.limits(&filter) {
             let mut masks = vec![0; num_rows / ROWS];
-            if !filter.keep(&codes, num_rows, 0, limit, &mut masks) {
+            if !filter.keep(codes, num_rows, 0, limit, &mut masks) {
                 continue; // on machines without AVX2
             }
             let mut sums = vec![[0; ROWS]; num_rows / ROWS];
-            assert!(filter.add_up(&codes, num_rows, 0, limit, &mut sums));
+            assert!(filter.add_up(codes, num_rows, 0, limit, &mut sums));
             for (mask, sums) in masks.iter().zip(&sums) {
                 for (bit, &sum) in sums.iter().enumerate() {
                     assert_eq!(mask >> bit & 1 == 1, sum < u8::MAX);
@@ -528,41 +397,14 @@ mod tests {
             }
             for (block, mask) in masks.iter().enumerate() {
                 for bit in 0..ROWS {
-                    let sum = sum_of(block * ROWS + bit);
+                    let sum = example.sum(block * ROWS + bit);
                     assert!(mask >> bit & 1 == 1 || sum > limit);
                     // Entries of 4 bits are not grouped: rounding keeps rows, and entries that
                     // were made for a greater limit.
-                    let steps = 255.0 * (1.0 / SHARE - 1.0) + tables as f64 + 1.0;
+                    let steps = 255.0 * (1.0 / SHARE - 1.0) + example.num_tables as f64 + 1.0;
                     let slack = (limit - filter.base) * steps / 250.0;
-                    let is_far = num_codes == 16 && sum > limit + slack;
+                    let is_far = example.num_codes == 16 && sum > limit + slack;
                     assert!(!(is_far && mask >> bit & 1 == 1));
-                }
-            }
-            if num_codes == 256 {
-                let lows = filter.lows.clone();
-                let entry = |column: usize, row: usize| {
-                    let code = usize::from(codes[column * num_rows + row]);
-                    f64::from(entries[column * 256 + code] - lows[column])
-                };
-                let mut masks = vec![u32::MAX; num_rows / ROWS];
-                filter.thin(&entries, &codes, num_rows, 0, limit, 0, &mut masks);
-                let gap = limit - filter.base;
-                let steps = f64::from(filter.num_fine_steps());
-                for (block, mask) in masks.iter().enumerate() {
-                    for bit in 0..ROWS {
-                        let row = block * ROWS + bit;
-                        let is_kept = mask >> bit & 1 == 1;
-                        assert!(is_kept || sum_of(row) > limit);
-                        // Sums of few columns are cut off at 255 steps.
-                        let sums = (0..columns).step_by(COLUMNS).map(|first| {
-                            let own = first..columns.min(first + COLUMNS);
-                            let sum: f64 = own.map(|column| entry(column, row)).sum();
-                            sum.min(250.0 * gap / steps)
-                        });
-                        let slack = gap * (1.0 / SHARE - 1.0 + (columns + 3) as f64 * 1.2 / steps);
-                        let is_far = sums.sum::<f64>() > gap + slack;
-                        assert!(!(is_far && is_kept && masks.len() >= DENSE));
-                    }
                 }
             }
         }
@@ -572,8 +414,8 @@ mod tests {
     fn no_row_within_the_limit_is_left_out() {
         for columns in [1, 2, 7, 16, 50] {
             for num_rows in [32, 33, 63, 256, 300, 320] {
-                agree(16, columns, num_rows);
-                agree(256, columns, num_rows);
+                agree(&Example::new(16, columns, num_rows));
+                agree(&Example::new(256, columns, num_rows));
             }
         }
     }

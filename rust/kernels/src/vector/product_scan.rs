@@ -5,11 +5,11 @@
 //!
 //!     distance of a row = sum over the columns, in order, of line[byte], minus m - 1 for dot
 //!
-//! Once there is a limit, rows that cannot be within it are left out (`product_filter`). The rows of
-//! the first part with the least sums of small entries lead to it: with the first rows that come, it
-//! would be too great for a long time. Where few rows are left, they are added up one by one, and
-//! groups of 16 rows together otherwise. A group is given up as soon as what the columns left add at
-//! least lifts all of its rows above the limit.
+//! Once there is a limit, rows that cannot be within it are left out (`product_filter`,
+//! `product_thinning`). The rows of the first part with the least sums of small entries lead to it:
+//! with the first rows that come, it would be too great for a long time. Where few rows are left,
+//! they are added up one by one, and groups of 16 rows together otherwise. A group is given up as
+//! soon as what the columns left add at least lifts all of its rows above the limit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,6 +20,7 @@ use super::distance::Metric;
 use super::product::{Codebook, Table, transposed};
 use super::product_filter::{BLOCKS, Filter, ROWS};
 use super::product_tables::Tables;
+use super::product_thinning::Thinner;
 use super::search::Store;
 use crate::error::{Result, ensure, out_of_range, rest};
 
@@ -48,6 +49,7 @@ pub struct Codes<'a> {
     /// The lines of codes of 4 bits; those of 8 bits are the table.
     pairs: Vec<[f32; 256]>,
     filter: Filter,
+    thinner: Thinner,
     /// The least sums of the columns from each multiple of `COLUMNS` on.
     rests: Vec<f64>,
     /// More than the rounding of a sum: relative to it, and what is added for dot, where terms
@@ -131,6 +133,7 @@ impl<'a> Codes<'a> {
             number,
             pairs: Vec::new(),
             filter: Filter::default(),
+            thinner: Thinner::default(),
             rests: Vec::new(),
             rounding: 0.0,
             slack: 0.0,
@@ -309,6 +312,7 @@ impl Store for Codes<'_> {
         self.table = self.tables.take(self.number)?;
         self.number += 1;
         self.filter.set(&self.table.least);
+        self.thinner.clear();
         self.set_pairs();
         self.set_rests();
         Ok(())
@@ -360,8 +364,9 @@ impl Store for Codes<'_> {
                 masks.fill(u32::MAX);
             } else if self.book.num_codes() == 256 {
                 let entries = self.table.entries();
-                self.filter
-                    .thin(entries, codes, count, start, limit, FEW, masks);
+                let filter = &self.filter;
+                self.thinner
+                    .thin(filter, entries, codes, count, start, limit, FEW, masks);
             }
             let mut row = start;
             for (block, &mask) in blocks.iter_mut().zip(&*masks) {

@@ -297,6 +297,13 @@ impl Links for Growing {
             lists.each(list, visit);
         }
     }
+
+    #[inline]
+    fn touch(&self, level: usize, node: u32) {
+        if let Some((lists, list)) = self.place(level, node) {
+            lists.touch(list);
+        }
+    }
 }
 
 /// What one thread needs to insert nodes.

@@ -6,6 +6,7 @@
 //! A level ends where the ids no longer ascend: upper levels are subsets of those below, and the
 //! stored borders of old files are wrong.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use pulp::Arch;
@@ -139,6 +140,14 @@ impl Links for Linked<'_> {
         if let Some(links) = self.links(level, node) {
             links.iter().copied().for_each(visit);
         }
+    }
+
+    #[inline]
+    fn touch(&self, level: usize, node: u32) {
+        black_box(
+            self.links(level, node)
+                .and_then(|links| links.first().copied()),
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 //! hold its lock. Readers do not: they may see a list that is partly replaced, which contains
 //! valid nodes only.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -48,6 +49,14 @@ impl Lists {
             for id in ids.iter().take(length) {
                 visit(id.load(Ordering::Relaxed));
             }
+        }
+    }
+
+    /// Reads the length of a list, after which its first ids are in a cache, too.
+    #[inline]
+    pub fn touch(&self, list: usize) {
+        if let Some((length, _)) = self.place(list) {
+            black_box(length.load(Ordering::Relaxed));
         }
     }
 

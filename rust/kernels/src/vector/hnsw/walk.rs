@@ -12,6 +12,9 @@ use crate::error::Result;
 pub trait Links {
     /// Calls `visit` with each node that `node` is linked to on `level`.
     fn each(&self, level: usize, node: u32, visit: impl FnMut(u32));
+
+    /// Reads the beginning of the list of a node, so that it is in a cache when it is walked through.
+    fn touch(&self, level: usize, node: u32);
 }
 
 /// A node and its distance; ordered by distance, then by node.
@@ -161,6 +164,10 @@ impl Walk {
             let is_full = self.found.len() >= ef;
             if is_full && self.found.peek().is_some_and(|w| current.rank() > w.rank()) {
                 break;
+            }
+            // It is walked through next, unless a closer node is found now.
+            if let Some(Reverse(next)) = self.candidates.peek() {
+                ground.links.touch(level, next.node());
             }
             self.nodes.clear();
             let (nodes, seen) = (&mut self.nodes, &mut self.seen);
