@@ -417,7 +417,8 @@ class _Binder:
             raise FilterError(f"LIKE takes text, not {operand.type} and {pattern.type}")
         if not isinstance(pattern.node, Constant):
             raise FilterError("the pattern of LIKE must be a constant")
-        return Typed(Like(operand.node, pattern.node, node.ignore_case), pa.bool_())
+        text = Constant(pattern.node.value.cast(operand.type))  # indices have values of this type
+        return Typed(Like(operand.node, text, node.ignore_case), pa.bool_())
 
     def _cast(self, node: Cast) -> Typed:
         return self._cast_bound(self.bind(node.operand), node.type)

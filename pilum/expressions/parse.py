@@ -215,7 +215,9 @@ def _arithmetic(tree: exp.Expression) -> Expression:
 
 def _negative(tree: exp.Expression) -> Expression:
     operand = _convert(tree.this)
-    if isinstance(operand, Literal) and isinstance(operand.value, int | float | Decimal):
+    if isinstance(operand, Literal) and isinstance(operand.value, Decimal):
+        return Literal(operand.value.copy_negate())  # a minus rounds to 28 digits
+    if isinstance(operand, Literal) and isinstance(operand.value, int | float):
         return Literal(-operand.value)
     return Negative(operand)
 

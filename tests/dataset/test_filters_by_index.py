@@ -134,3 +134,14 @@ def test_an_index_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes()[:100])
     with pytest.warns(RuntimeWarning, match=f"'id_idx', segment {uuid}, is not used"):
         assert dataset.to_table(["id"], "id = 505").num_rows == 1
+
+
+@pytest.mark.filterwarnings("error:index:RuntimeWarning")  # of an index that is not used
+@pytest.mark.parametrize("index_type", ["BTREE", "BITMAP"])
+def test_a_pattern_without_wildcards_is_a_text_of_the_column(
+    tmp_path: Path, index_type: str
+) -> None:
+    texts = pa.array([str(number) for number in range(1000)], pa.large_string())
+    dataset = pilum.write_dataset(pa.table({"s": texts}), tmp_path / "t")
+    dataset.create_scalar_index("s", index_type)
+    assert dataset.to_table(filter="s like '77'")["s"].to_pylist() == ["77"]

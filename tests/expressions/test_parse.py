@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from pilum.errors import FilterError
@@ -39,6 +41,10 @@ def test_long_paths_and_brackets_name_members() -> None:
         ("true", True),
         ("NULL", None),
         ("18446744073709551615", 2**64 - 1),
+        (
+            "-1234567890123456789012345678.9012345678",
+            Decimal("-1234567890123456789012345678.9012345678"),
+        ),
     ],
 )
 def test_literals(text: str, value: object) -> None:

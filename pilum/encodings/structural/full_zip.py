@@ -170,8 +170,9 @@ class FullZipLayout(Layout):
         Texts are decoded first: they are long, so that the values cost most.
         """
         is_text = self.value_bytes is None and not isinstance(self.values, VariablePackedStruct)
-        if self.bits_rep or not (is_text or (isinstance(self.values, Flat) and self._is_plain())):
-            return None
+        is_number = isinstance(self.values, Flat) and self._is_plain() and self.value_bytes != 1
+        if self.bits_rep or not (is_text or is_number):
+            return None  # a byte may be a boolean, for which conditions test a bit
         decoded = yield from self.read(page)
         with page.located():
             if len(decoded.buffers) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def shown(value: pa.Scalar) -> str:
     if is_binary(kind):
         return str(value.as_py().hex().upper())
     if pt.is_decimal(kind):
-        digits = int(value.as_py().scaleb(kind.scale))
+        digits = int(value.as_py().scaleb(kind.scale, Context(prec=kind.precision)))
         return f"Some({digits}),{kind.precision},{kind.scale}"
     if is_text(kind):
         data: bytes = value.as_buffer().to_pybytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from pilum.index.scalar.shown import shown
         (pa.scalar(-7, pa.int8()), "-7"),
         (pa.scalar(b"a\xff"), "61FF"),
         (pa.scalar(1.5), "1.5"),
+        (pa.scalar(Decimal("9" * 38), pa.decimal128(38, 0)), f"Some({'9' * 38}),38,0"),
     ],
 )
 def test_values_have_texts(value: pa.Scalar, text: str) -> None:

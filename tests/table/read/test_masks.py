@@ -308,6 +308,20 @@ def test_packed_numbers_of_all_widths(tmp_path: Path, kind: type[np.integer], bi
     assert dataset.count_rows(f"a IS NULL OR a < {half}") == (nulls | (values < half)).sum()
 
 
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.uint8(), pa.int16()], ids=str)
+@pytest.mark.parametrize("nulls", [0.0, 0.1])
+def test_narrow_values_of_full_zip_pages(tmp_path: Path, kind: pa.DataType, nulls: float) -> None:
+    draw = np.random.default_rng(1)
+    values = draw.integers(0, 2, ROWS).astype(kind.to_pandas_dtype())
+    array = pa.array(values, kind, mask=draw.random(ROWS) < nulls)
+    options = pilum.EncodingOptions(structural_encoding="fullzip")
+    dataset = pilum.write_dataset(pa.table({"a": array}), tmp_path / "t", encoding_options=options)
+    one = "true" if kind == pa.bool_() else "1"
+    is_one = pc.equal(array, pa.scalar(1).cast(kind))
+    assert dataset.to_table(filter=f"a = {one}")["a"].combine_chunks() == array.filter(is_one)
+    assert dataset.count_rows(f"a < {one}") == ROWS - array.null_count - is_one.true_count
+
+
 @pytest.mark.parametrize("name", ["_rowid", "_rowaddr"])
 def test_conditions_on_meta_columns_leave_the_others_to_pages(dataset: Any, name: str) -> None:
     read = dataset.to_table(with_row_id=True, with_row_address=True)
