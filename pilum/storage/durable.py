@@ -208,6 +208,8 @@ class LocalSink:
             self._visible = False
             with suppress(FileNotFoundError):
                 os.unlink(self._path)
+        with suppress(OSError):  # others find the folders that this one made, and do not sync them
+            _wait_for_all(self._start_folders())
 
     def _flushed(self) -> str:
         """Write the rest of the file to the system, and return its temporary name."""

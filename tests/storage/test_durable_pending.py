@@ -110,6 +110,15 @@ def test_a_folder_is_synced_by_the_sink_if_the_group_is_closed(
     first.finish()
 
 
+def test_folders_that_an_aborted_sink_made_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(durable, "_sync_folder", synced.append)
+    LocalStore(str(tmp_path)).sink("data/first").abort()
+    assert synced == [str(tmp_path)]
+
+
 class _Large:
     """A sink that holds bytes until it is finished."""
 
