@@ -71,7 +71,7 @@ format: $(DONE)/dev ## Format the sources, Python and Rust
 	$(BIN)/ruff format
 	PATH="$$(scripts/find-rust.sh lint):$$PATH" && export PATH && cd rust && cargo fmt --all
 
-wheel: $(DONE)/demo ## Build the abi3 wheel into dist/, and try it without a compiler; fails if it is over 6.6 MB
+wheel: $(DONE)/demo ## Build the abi3 wheel into dist/, and try it without a compiler; fails if it is over 6.5 MB
 	PATH="$$(scripts/find-rust.sh):$$PATH" \
 	    $(BIN)/maturin build --release --locked --quiet --compression-level 9 --out dist
 	scripts/check-wheel.sh dist

@@ -16,8 +16,8 @@ case $wheel in
 *abi3*) ;;
 *) say "not an abi3 wheel" && exit 1 ;;
 esac
-if [ "$size" -gt 6600000 ]; then
-    say "the wheel is over 6.6 MB"
+if [ "$size" -gt 6500000 ]; then
+    say "the wheel is over 6.5 MB"
     exit 1
 fi
 
