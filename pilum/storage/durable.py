@@ -33,17 +33,14 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pilum.errors import InvalidInputError
 from pilum.parallel import submit_sync
 from pilum.storage.base import IoCounter
 from pilum.storage.system import CAN_RENAME_OPEN_FILES, OPEN_FLAGS, full_sync_command
 
-if TYPE_CHECKING:
-    from pilum.storage.pending import PendingFiles
-
-__all__ = ["LocalSink", "begin_write_back", "start_folders"]
+__all__ = ["LocalSink", "SinkGroup", "begin_write_back", "start_folders"]
 
 _GATHER_BYTES = 256 * 1024
 """Up to this size, buffers are copied together, which costs less than a system call for each."""
@@ -56,6 +53,23 @@ _FOLDER_TRIES = 8
 
 _WRITE = 2
 """SYNC_FILE_RANGE_WRITE: start writing changed pages; blocks only if the device's queue is full."""
+
+
+class SinkGroup(Protocol):
+    """A group of pending files, as far as the sinks that belong to it know, see `pending.py`."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the group takes files and folders."""
+
+    def add_folders(self, folders: Iterable[str]) -> None:
+        """Add folders that have new entries."""
+
+    def begin(self) -> None:
+        """Start to make durable what was left until now."""
+
+    def wait_for_commit(self) -> None:
+        """Wait until all files are durable."""
 
 
 class LocalSink:
@@ -83,7 +97,7 @@ class LocalSink:
         *,
         sync: bool = True,
         io: IoCounter | None = None,
-        pending: PendingFiles | None = None,
+        pending: SinkGroup | None = None,
     ) -> None:
         self._path = path
         self._pending = pending

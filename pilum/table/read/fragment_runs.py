@@ -11,9 +11,8 @@ short, because a scan may end soon.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,6 @@ from pilum.container.reader import FileReader
 from pilum.container.segments import FieldReader
 from pilum.format.fields import Field
 from pilum.table.read.fragment_files import FragmentReader
-
-if TYPE_CHECKING:
-    from pilum.table.read.windows import Window
 
 __all__ = ["FragmentRun", "in_runs"]
 
@@ -74,13 +70,11 @@ class FragmentRun:
         """Open the columns of several fields."""
         return [self.field(field) for field in fields]
 
-    def ends(self, window: Window) -> list[int]:
-        """Return where the rows of each fragment end, among the selected ones of a window."""
+    def ends(self, num_rows: int, rows: Callable[[], NDArray[np.int64]]) -> list[int]:
+        """Return where the rows of each fragment end among selected ones, which are ascending."""
+        bounds = self.bounds[1:]
         ends: list[int]
-        if window.num_rows == self.num_rows:
-            ends = self.bounds[1:].tolist()
-        else:
-            ends = window.wanted().searchsorted(self.bounds[1:]).tolist()
+        ends = (bounds if num_rows == self.num_rows else rows().searchsorted(bounds)).tolist()
         return ends
 
     def split(self, rows: NDArray[np.int64]) -> list[tuple[FragmentReader, NDArray[np.int64]]]:

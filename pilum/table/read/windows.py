@@ -176,8 +176,10 @@ class ReadRows(NamedTuple):
     @classmethod
     def of(cls, window: Window, table: pa.Table) -> ReadRows:
         """Return the rows of a window."""
-        source = window.source
-        return cls(source, table, source.ends(window) if isinstance(source, FragmentRun) else None)
+        source, ends = window.source, None
+        if isinstance(source, FragmentRun):
+            ends = source.ends(window.num_rows, window.wanted)
+        return cls(source, table, ends)
 
     @property
     def cuts(self) -> list[int]:
