@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
@@ -59,6 +60,17 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One process more than processors: some tests wait for Spark, servers or a death they await.
+
+    None if the environment says how many.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return len(os.sched_getaffinity(0)) + 1 if sys.platform == "linux" else os.cpu_count()
 
 
 @pytest.hookimpl(optionalhook=True)

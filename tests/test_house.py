@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -86,6 +87,13 @@ def test_the_package_and_its_kernels_have_one_version() -> None:
         pytest.skip("pilum is imported from the tree, not installed")
     manifest = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text())
     assert installed == manifest["workspace"]["package"]["version"]
+
+
+def test_the_wheel_will_be_small() -> None:
+    """`make wheel` refuses more than 6.5 MB, of which names and metadata take 130 kB."""
+    files = [path for path in (ROOT / "pilum").rglob("*.*") if "__pycache__" not in path.parts]
+    packed = [len(zlib.compress(path.read_bytes(), 9)) for path in files if path.is_file()]
+    assert sum(packed) < 6_500_000 - 130_000
 
 
 @pytest.mark.parametrize("lock", ["dev", "demo"])
