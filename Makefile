@@ -22,14 +22,14 @@ setup: $(DONE)/extension ## Build the extension and install pilum, editable, int
 demo: $(DONE)/extension java ## Run the demo: flights through Spark, changes, searches; ARGS=--keep keeps the tables
 	$(BIN)/python -m demo.flights $(ARGS)
 
-test: test-rust test-python ## Run all tests, one process per core; ARGS=... goes to pytest instead
+test: test-rust test-python ## Run all tests, in parallel; ARGS=... goes to pytest instead
 
 test-rust: ## Run the tests of the Rust kernels only
 	PATH="$$(scripts/find-rust.sh):$$PATH" \
 	    cargo test --quiet --locked --manifest-path rust/Cargo.toml --package pilum-kernels
 
 test-python: $(DONE)/dev $(DONE)/extension java servers ## Run the Python tests only; ARGS=... goes to pytest
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadfile --no-loadscope-reorder)
 
 test-spark: $(DONE)/extension java servers ## Test VERSION=4.1 of PySpark, with pandas 2; PYTHON=python3.12, ARGS=...
 	scripts/test-spark.sh $(or $(VERSION),4.3) $(ARGS)

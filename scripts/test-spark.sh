@@ -21,7 +21,7 @@ if ! cmp --silent "$lock" "$venv/installed.lock"; then
     install --requirement "$lock" # in place of what was installed
     cp "$lock" "$venv/installed.lock"
 fi
-[ $# -gt 0 ] || set -- -n auto --dist loadgroup tests/spark
+[ $# -gt 0 ] || set -- -n auto --dist loadfile --no-loadscope-reorder tests/spark
 interpreter=$PWD/$venv/bin/python
 # Older releases leave sockets open, which Python reports when it finds them.
 PYTHONPATH=$PWD PYSPARK_PYTHON=$interpreter PYSPARK_DRIVER_PYTHON=$interpreter \

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
@@ -17,6 +16,8 @@ from explore.setting import EXPLORES, ROUND, UNTIL, seeds
 from hypothesis import HealthCheck, settings
 from servers.moto import moto_server
 from servers.processes import Server
+
+from pilum.parallel import num_threads
 
 # Many tests start interpreters that import pilum: one compiles it, all others find its bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -68,29 +69,20 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
     None if the environment says how many.
     """
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None
-    return len(os.sched_getaffinity(0)) + 1 if sys.platform == "linux" else os.cpu_count()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Keeps the tests of a file in one process."""
-    from sharing import FileScheduling
-
-    return FileScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else num_threads() + 1
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begins with what takes long, or each round of `make explore` with other files.
 
-    A short round may not reach all.
+    A process that is left with a slow file ends late; a short round may not reach all files.
     """
-    if getattr(config.option, "loadgroup", False) and not EXPLORES:
-        from sharing import longest_first
-
-        longest_first(items)
+    if hasattr(config, "workerinput") and not EXPLORES:
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(
+            key=lambda item: (item.get_closest_marker("spark") is None, item.path not in slow)
+        )
     if EXPLORES:
         of_file: dict[Path, list[pytest.Item]] = {}
         for item in items:

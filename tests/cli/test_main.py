@@ -129,7 +129,6 @@ def test_a_process_that_is_asked_to_end_may_be_started_again(
 @pytest.mark.skipif(
     not (os.environ.get("JAVA_HOME") or shutil.which("java")), reason="Spark needs Java"
 )
-@pytest.mark.xdist_group("spark")
 def test_a_job_runs_as_a_command(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, 2], "name": ["ONE", "TWO"]}), tmp_path / "in.parquet")
     path = job_file(

@@ -79,7 +79,14 @@ def run_round(
 def _command(seed: int, arguments: Sequence[str], failed: Collection[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "pytest", "-m", "hypothesis or seeds", "-o", "junit_family=xunit1"),
-        *("-n", "auto", "--dist", "loadgroup", f"--hypothesis-seed={seed}"),
+        *(
+            "-n",
+            "auto",
+            "--dist",
+            "loadfile",
+            "--no-loadscope-reorder",
+            f"--hypothesis-seed={seed}",
+        ),
         *(f"--deselect={test}" for test in failed),
         *arguments,
     ]

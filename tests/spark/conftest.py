@@ -27,10 +27,9 @@ collect_ignore = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs Java, and keeps it in one process: one session serves all."""
+    """Marks what needs Java. One session serves all tests of a process."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker("spark")
 
 

@@ -30,7 +30,6 @@ CONNECT = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(
         not (os.environ.get("JAVA_HOME") or shutil.which("java")), reason="Spark needs Java"
     ),
