@@ -129,7 +129,7 @@ class FlatQuantizer(Quantizer):
 
     @property
     def _has_sieves(self) -> bool:
-        """Whether vectors are so large that reading a byte of each element is worth it."""
+        """Whether vectors are so large that reading a part of each element first is worth it."""
         return self.metric is not Metric.HAMMING and self.dimension >= _LEAST_DIMENSION
 
     def decoded(

@@ -1,7 +1,4 @@
-//! Exact sums over rows of bytes, four rows at a time.
-//!
-//!     squares     sum of (row - query)^2      bytes without a sign
-//!     products    sum of row * query          bytes with a sign, and integers of 16 bits
+//! Exact sums of (row - query)^2 over rows of bytes without a sign, four rows at a time.
 //!
 //! With AVX2, 16 bytes of each of four rows are widened to 16 bits, and pairs of terms are added by
 //! one instruction. Elsewhere rows are summed one by one; the sums are the same.
@@ -11,8 +8,8 @@ use std::ops::ControlFlow;
 use super::distance;
 use crate::error::Result;
 
-/// How many bytes are widened at once; rows of products have a multiple of it.
-pub const BYTES: usize = 16;
+/// How many bytes are widened at once.
+const BYTES: usize = 16;
 
 /// The greatest width of rows of which squares are added as 32 bits.
 const MOST_BYTES: usize = 1 << 16;
@@ -53,31 +50,6 @@ fn one_by_one<'a>(
     Ok(())
 }
 
-/// Writes the sum of products of each row.
-///
-/// Rows and query have the same width, a multiple of `BYTES`; sums fit 32 bits.
-pub fn products(rows: &[[i8; BYTES]], query: &[[i16; BYTES]], out: &mut [i32]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V3::try_new() {
-        return simd.vectorize(wide::Products {
-            simd,
-            rows,
-            query,
-            out,
-        });
-    }
-    for (row, out) in rows.chunks_exact(query.len().max(1)).zip(out) {
-        *out = product(row, query);
-    }
-}
-
-fn product(row: &[[i8; BYTES]], query: &[[i16; BYTES]]) -> i32 {
-    let pairs = row.as_flattened().iter().zip(query.as_flattened());
-    pairs.fold(0i32, |sum, (&code, &factor)| {
-        sum.wrapping_add(i32::from(code) * i32::from(factor))
-    })
-}
-
 #[cfg(target_arch = "x86_64")]
 mod wide {
     //! Four rows at a time.
@@ -87,7 +59,7 @@ mod wide {
     use pulp::NullaryFnOnce;
     use pulp::x86::V3;
 
-    use super::{BYTES, product};
+    use super::BYTES;
     use crate::error::Result;
     use crate::vector::distance;
 
@@ -151,48 +123,6 @@ mod wide {
                 }
             }
             Ok(())
-        }
-    }
-
-    pub struct Products<'a> {
-        pub simd: V3,
-        pub rows: &'a [[i8; BYTES]],
-        pub query: &'a [[i16; BYTES]],
-        pub out: &'a mut [i32],
-    }
-
-    impl NullaryFnOnce for Products<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            let avx2 = self.simd.avx2;
-            let width = self.query.len().max(1);
-            let fours = self.rows.chunks(4 * width);
-            for (rows, out) in fours.zip(self.out.chunks_mut(4)) {
-                let mut each = rows.chunks_exact(width);
-                let four = [each.next(), each.next(), each.next(), each.next()];
-                if let ([Some(a), Some(b), Some(c), Some(d)], Some(out)) =
-                    (four, out.first_chunk_mut::<4>())
-                {
-                    *out = sums(
-                        self.simd,
-                        [a, b, c, d],
-                        self.query,
-                        #[inline(always)]
-                        |query: &[i16; BYTES]| pulp::cast(*query),
-                        #[inline(always)]
-                        |row: &[i8; BYTES], query| {
-                            let row = avx2._mm256_cvtepi8_epi16(pulp::cast(*row));
-                            avx2._mm256_madd_epi16(row, query)
-                        },
-                    );
-                } else {
-                    for (row, out) in rows.chunks_exact(width).zip(out) {
-                        *out = product(row, self.query);
-                    }
-                }
-            }
         }
     }
 
@@ -284,33 +214,5 @@ mod tests {
         })
         .unwrap();
         assert_eq!(visits, 6);
-    }
-
-    #[test]
-    fn products_are_those_of_single_rows() {
-        for width in [1usize, 2, 5] {
-            for count in [0usize, 1, 3, 4, 7, 12] {
-                let row = |i: usize| bytes(BYTES, i + 3).map_to_signed();
-                let rows: Vec<[i8; BYTES]> = (0..width * count).map(row).collect();
-                let query: Vec<[i16; BYTES]> = (0..width)
-                    .map(|i| row(i + 50).map(|x| i16::from(x) * 250))
-                    .collect();
-                let mut found = vec![0; count];
-                products(&rows, &query, &mut found);
-                let each = rows.chunks_exact(width);
-                let expected: Vec<i32> = each.map(|row| product(row, &query)).collect();
-                assert_eq!(found, expected);
-            }
-        }
-    }
-
-    trait Signed {
-        fn map_to_signed(self) -> [i8; BYTES];
-    }
-
-    impl Signed for Vec<u8> {
-        fn map_to_signed(self) -> [i8; BYTES] {
-            std::array::from_fn(|i| self.get(i).copied().unwrap().cast_signed())
-        }
     }
 }

@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
+use super::bounds::Target;
 use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
 use super::search::Store;
-use super::sieve::{self, Sieve, Targets};
+use super::sieve::Sieve;
 use crate::error::{Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a second-level cache.
@@ -36,7 +37,7 @@ pub struct Flat<'a, T: Element> {
     query: usize,
     near: Option<Near>,
     sieve: Option<&'a Sieve>,
-    targets: Targets,
+    target: Target,
 }
 
 impl<'a, T: Element> Flat<'a, T> {
@@ -69,7 +70,7 @@ impl<'a, T: Element> Flat<'a, T> {
             query: 0,
             near: None,
             sieve: None,
-            targets: Targets::default(),
+            target: Target::default(),
         })
     }
 
@@ -99,8 +100,7 @@ impl<'a, T: Element> Flat<'a, T> {
         limit: f32,
         out: &mut [f32],
     ) -> Result<()> {
-        sieve.bounds(&self.targets, rows.clone(), out)?;
-        sieve::measure_some(rows.start, limit, out, |rows, out| {
+        sieve.measure_some(&self.target, rows.clone(), limit, out, |rows, out| {
             for (&row, out) in rows.iter().zip(out) {
                 let (vector, out) = (self.rows(&(row..row + 1))?, std::slice::from_mut(out));
                 distance::measure(self.metric, query, vector, out);
@@ -148,7 +148,7 @@ impl<T: Element> Store for Flat<'_, T> {
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
         if let (Some(sieve), Some(query)) = (self.sieve, self.queries.get(query)) {
-            sieve.prepare(query, &mut self.targets);
+            self.target = sieve.target(query);
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<T: Element> Store for Flat<'_, T> {
     fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
         match self.sieve {
             None => Ok(Vec::new()),
-            Some(sieve) => sieve.promising(&self.targets, rows, count),
+            Some(sieve) => sieve.promising(&self.target, rows, count),
         }
     }
 

@@ -24,17 +24,20 @@ const ZERO: i8 = 8;
 /// A block of a group.
 pub type Block = [u8; ROWS * BYTES];
 
+/// The sums of a group.
+pub type Sums = [i32; ROWS];
+
 /// Writes the codes of a row, between -8 and 7, to its place in a group.
 pub fn pack(codes: &[i8], place: usize, group: &mut [Block]) {
-    for (codes, block) in codes.chunks(CODES).zip(group) {
-        let (low, high) = codes.split_at(codes.len().min(BYTES));
-        let bytes = block.iter_mut().skip(place * BYTES).take(BYTES);
-        let zeros = std::iter::repeat(&0i8);
-        let pairs = low
-            .iter()
-            .chain(zeros.clone())
-            .zip(high.iter().chain(zeros));
-        for (byte, (low, high)) in bytes.zip(pairs) {
+    let (whole, rest) = codes.as_chunks::<CODES>();
+    let mut last = [0; CODES];
+    for (to, code) in last.iter_mut().zip(rest) {
+        *to = *code;
+    }
+    for (codes, block) in whole.iter().chain([&last]).zip(group) {
+        let bytes = block.as_chunks_mut::<BYTES>().0.get_mut(place);
+        let (low, high) = codes.split_at(BYTES);
+        for (byte, (low, high)) in bytes.into_iter().flatten().zip(low.iter().zip(high)) {
             *byte = nibble(*low) | nibble(*high) << 4;
         }
     }
@@ -44,34 +47,60 @@ fn nibble(code: i8) -> u8 {
     code.wrapping_add(ZERO).cast_unsigned() & 15
 }
 
+/// The numbers of a query.
+#[derive(Default)]
+pub struct Query {
+    /// Of each block, its lower and its upper half, as they are repeated for all rows.
+    blocks: Vec<[i32; 2]>,
+    /// What a row of zeros adds to a sum.
+    excess: i32,
+}
+
+impl Query {
+    pub fn new(numbers: &[i8]) -> Self {
+        let half = |numbers: &[i8]| {
+            let mut bytes = [0; BYTES];
+            for (byte, number) in bytes.iter_mut().zip(numbers) {
+                *byte = number.cast_unsigned();
+            }
+            i32::from_le_bytes(bytes)
+        };
+        let block = |numbers: &[i8]| {
+            let (low, high) = numbers.split_at(numbers.len().min(BYTES));
+            [half(low), half(high)]
+        };
+        let all = numbers.iter().map(|&number| i32::from(number));
+        Self {
+            blocks: numbers.chunks(CODES).map(block).collect(),
+            excess: i32::from(ZERO) * all.sum::<i32>(),
+        }
+    }
+}
+
 /// Writes the sum of products of each row of some groups.
 ///
 /// A group has as many blocks as the query; sums fit 32 bits.
-pub fn products(groups: &[Block], query: &[[i8; CODES]], out: &mut [i32]) {
-    let all = query.as_flattened().iter().map(|&number| i32::from(number));
-    let excess = i32::from(ZERO) * all.sum::<i32>();
-    let (out, _) = out.as_chunks_mut::<ROWS>();
+pub fn products(groups: &[Block], query: &Query, out: &mut [Sums]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
         return simd.vectorize(wide::Products {
             simd,
             groups,
             query,
-            excess,
             out,
         });
     }
-    for (group, out) in groups.chunks_exact(query.len().max(1)).zip(out) {
-        *out = sums(group, query, excess);
+    for (group, out) in groups.chunks_exact(query.blocks.len().max(1)).zip(out) {
+        *out = sums(group, query);
     }
 }
 
-fn sums(group: &[Block], query: &[[i8; CODES]], excess: i32) -> [i32; ROWS] {
-    let mut sums = [-excess; ROWS];
-    for (block, query) in group.iter().zip(query) {
-        let (low, high) = query.split_at(BYTES);
+fn sums(group: &[Block], query: &Query) -> Sums {
+    let mut sums = [-query.excess; ROWS];
+    for (block, query) in group.iter().zip(&query.blocks) {
+        let [low, high] = query.map(|half| half.to_le_bytes().map(u8::cast_signed));
         for (sum, bytes) in sums.iter_mut().zip(block.as_chunks::<BYTES>().0) {
-            for (&byte, (&low, &high)) in bytes.iter().zip(low.iter().zip(high)) {
+            for (&byte, (&low, &high)) in bytes.iter().zip(low.iter().zip(&high)) {
                 *sum += i32::from(byte & 15) * i32::from(low);
                 *sum += i32::from(byte >> 4) * i32::from(high);
             }
@@ -88,7 +117,7 @@ mod wide {
     use pulp::NullaryFnOnce;
     use pulp::x86::V3;
 
-    use super::{Block, CODES, ROWS};
+    use super::{Block, Query, Sums};
 
     /// So many blocks are added as 16 bits: 4 * 4 * 15 * 127 is less than 2^15.
     const SHORT: usize = 4;
@@ -96,9 +125,8 @@ mod wide {
     pub struct Products<'a> {
         pub simd: V3,
         pub groups: &'a [Block],
-        pub query: &'a [[i8; CODES]],
-        pub excess: i32,
-        pub out: &'a mut [[i32; ROWS]],
+        pub query: &'a Query,
+        pub out: &'a mut [Sums],
     }
 
     impl NullaryFnOnce for Products<'_> {
@@ -108,16 +136,17 @@ mod wide {
         fn call(self) {
             let Self { simd, query, .. } = self;
             let avx2 = simd.avx2;
-            let excess = simd.avx._mm256_set1_epi32(self.excess);
-            let groups = self.groups.chunks_exact(query.len().max(1));
+            let excess = simd.avx._mm256_set1_epi32(query.excess);
+            let groups = self.groups.chunks_exact(query.blocks.len().max(1));
             for (group, out) in groups.zip(self.out) {
-                *out = pulp::cast(avx2._mm256_sub_epi32(sums(simd, group, query), excess));
+                let sums = sums(simd, group, &query.blocks);
+                *out = pulp::cast(avx2._mm256_sub_epi32(sums, excess));
             }
         }
     }
 
     #[inline(always)]
-    fn sums(simd: V3, group: &[Block], query: &[[i8; CODES]]) -> __m256i {
+    fn sums(simd: V3, group: &[Block], query: &[[i32; 2]]) -> __m256i {
         let (avx, avx2) = (simd.avx, simd.avx2);
         let ones = avx._mm256_set1_epi16(1);
         let mut sum = avx._mm256_setzero_si256();
@@ -133,12 +162,11 @@ mod wide {
 
     /// The sums of at most `SHORT` blocks, two of 16 bits for each row.
     #[inline(always)]
-    fn of_some(simd: V3, blocks: &[Block], query: &[[i8; CODES]]) -> __m256i {
+    fn of_some(simd: V3, blocks: &[Block], query: &[[i32; 2]]) -> __m256i {
         let (avx, avx2) = (simd.avx, simd.avx2);
         let half = avx._mm256_set1_epi8(15);
         let mut sum = avx._mm256_setzero_si256();
-        for (&block, &query) in blocks.iter().zip(query) {
-            let [low, high]: [i32; 2] = pulp::cast(query);
+        for (&block, &[low, high]) in blocks.iter().zip(query) {
             let codes = pulp::cast(block);
             let of_low = avx2._mm256_and_si256(codes, half);
             let codes = avx2._mm256_srli_epi16::<4>(codes);
@@ -164,34 +192,22 @@ mod tests {
             .collect()
     }
 
-    fn blocks_of(query: &[i8]) -> Vec<[i8; CODES]> {
-        let block = |values: &[i8]| {
-            let mut block = [0; CODES];
-            block.iter_mut().zip(values).for_each(|(to, &x)| *to = x);
-            block
-        };
-        query.chunks(CODES).map(block).collect()
-    }
-
     fn sums_of(rows: &[Vec<i8>], query: &[i8]) -> Vec<i32> {
-        let query = blocks_of(query);
+        let query = Query::new(query);
+        let width = query.blocks.len();
         let num_groups = rows.len().div_ceil(ROWS);
-        let mut groups = vec![[0; 32]; num_groups * query.len()];
-        for (rows, group) in rows.chunks(ROWS).zip(groups.chunks_mut(query.len())) {
+        let mut groups = vec![[0; 32]; num_groups * width];
+        for (rows, group) in rows.chunks(ROWS).zip(groups.chunks_mut(width)) {
             for (place, row) in rows.iter().enumerate() {
                 pack(row, place, group);
             }
         }
-        let mut found = vec![0; num_groups * ROWS];
+        let mut found = vec![[0; ROWS]; num_groups];
         products(&groups, &query, &mut found);
-        let excess = 8 * query
-            .as_flattened()
-            .iter()
-            .map(|&x| i32::from(x))
-            .sum::<i32>();
-        let each = groups.chunks(query.len());
-        let portable: Vec<i32> = each.flat_map(|group| sums(group, &query, excess)).collect();
+        let each = groups.chunks(width);
+        let portable: Vec<Sums> = each.map(|group| sums(group, &query)).collect();
         assert_eq!(found, portable);
+        let mut found = found.as_flattened().to_vec();
         found.truncate(rows.len());
         found
     }

@@ -9,11 +9,11 @@ const LANES: usize = super::LANES;
 const EVEN: f32 = 12_582_912.0;
 
 /// Rounds a vector, after a mean was subtracted from it, to codes between `-most` and `most`.
-pub struct Rounded<'a, C> {
+pub struct Rounded<'a> {
     pub values: &'a mut [f32],
     pub mean: &'a [f32],
     pub most: f32,
-    pub codes: &'a mut [C],
+    pub codes: &'a mut [i8],
     /// More than the relative rounding of a sum.
     pub rounding: f32,
 }
@@ -31,7 +31,7 @@ pub struct Lengths {
     pub squares: f32,
 }
 
-impl<C: Code> WithSimd for Rounded<'_, C> {
+impl WithSimd for Rounded<'_> {
     type Output = Lengths;
 
     #[inline(always)]
@@ -42,6 +42,24 @@ impl<C: Code> WithSimd for Rounded<'_, C> {
         let step = greatest(self.values) / self.most;
         encode(self.values, step, self.codes);
         lengths(self.values, step, self.codes, self.rounding)
+    }
+}
+
+/// Measures a vector by other codes than those that it was rounded to.
+pub struct Measured<'a> {
+    pub values: &'a [f32],
+    pub step: f32,
+    pub codes: &'a [i8],
+    /// More than the relative rounding of a sum.
+    pub rounding: f32,
+}
+
+impl WithSimd for Measured<'_> {
+    type Output = Lengths;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Lengths {
+        lengths(self.values, self.step, self.codes, self.rounding)
     }
 }
 
@@ -62,46 +80,22 @@ fn greatest(values: &[f32]) -> f32 {
     all.fold(0.0, f32::max)
 }
 
-/// An integer that rounds a number.
-pub trait Code: Copy {
-    fn rounded(value: f32) -> Self;
-    fn value(self) -> f32;
-}
-
-macro_rules! codes {
-    ($($code:ty),*) => {
-        $(impl Code for $code {
-            #[inline(always)]
-            #[allow(clippy::cast_possible_truncation)] // saturates, or 0 for NaN
-            fn rounded(value: f32) -> Self {
-                ((value + EVEN) - EVEN) as Self
-            }
-
-            #[inline(always)]
-            fn value(self) -> f32 {
-                f32::from(self)
-            }
-        })*
-    };
-}
-
-codes!(i8, i16);
-
 #[inline(always)]
-fn encode<C: Code>(values: &[f32], step: f32, codes: &mut [C]) {
+#[allow(clippy::cast_possible_truncation)] // saturates, or 0 for NaN
+fn encode(values: &[f32], step: f32, codes: &mut [i8]) {
     let factor = if step > 0.0 { 1.0 / step } else { 0.0 };
     for (code, value) in codes.iter_mut().zip(values) {
-        *code = C::rounded(value * factor);
+        *code = ((value * factor + EVEN) - EVEN) as i8;
     }
 }
 
 #[inline(always)]
-fn lengths<C: Code>(values: &[f32], step: f32, codes: &[C], rounding: f32) -> Lengths {
+fn lengths(values: &[f32], step: f32, codes: &[i8], rounding: f32) -> Lengths {
     let [mut squares, mut differences, mut of_codes] = [[0f32; LANES]; 3];
     for (values, codes) in values.chunks(LANES).zip(codes.chunks(LANES)) {
         let sums = squares.iter_mut().zip(&mut differences).zip(&mut of_codes);
         for (((square, difference), of_code), (value, code)) in sums.zip(values.iter().zip(codes)) {
-            let rounded = step * code.value();
+            let rounded = step * f32::from(*code);
             let gap = value - rounded;
             *square += value * value;
             *difference += gap * gap;

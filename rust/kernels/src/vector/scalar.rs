@@ -8,9 +8,10 @@
 
 use std::ops::Range;
 
+use super::bounds::Target;
 use super::distance::{self, Metric};
 use super::search::Store;
-use super::sieve::{self, Sieve, Targets};
+use super::sieve::Sieve;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a first-level cache.
@@ -59,7 +60,7 @@ pub struct Codes<'a> {
     queries: &'a Queries,
     query: usize,
     sieve: Option<&'a Sieve>,
-    targets: Targets,
+    target: Target,
 }
 
 /// Queries as the search of codes needs them.
@@ -114,7 +115,7 @@ impl<'a> Codes<'a> {
             queries,
             query: 0,
             sieve: None,
-            targets: Targets::default(),
+            target: Target::default(),
         }
     }
 
@@ -152,8 +153,7 @@ impl<'a> Codes<'a> {
             return distance::l2_of_codes(query, rows.map(Ok), factor, out);
         };
         let limit = (f64::from(limit) / factor * (1.0 + ROUNDING)) as f32;
-        sieve.bounds(&self.targets, rows.clone(), out)?;
-        sieve::measure_some(rows.start, limit, out, |rows, out| {
+        sieve.measure_some(&self.target, rows.clone(), limit, out, |rows, out| {
             let each = rows.iter().map(|&row| self.rows(&(row..row + 1)));
             distance::l2_of_codes(query, each, factor, out)
         })
@@ -174,7 +174,7 @@ impl Store for Codes<'_> {
         if let Some(sieve) = self.sieve {
             let codes = self.queries.codes_of(query)?.iter();
             let values: Vec<f32> = codes.copied().map(f32::from).collect();
-            sieve.prepare(&values, &mut self.targets);
+            self.target = sieve.target(&values);
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Store for Codes<'_> {
     fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
         match self.sieve {
             None => Ok(Vec::new()),
-            Some(sieve) => sieve.promising(&self.targets, rows, count),
+            Some(sieve) => sieve.promising(&self.target, rows, count),
         }
     }
 

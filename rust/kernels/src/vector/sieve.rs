@@ -1,42 +1,26 @@
 //! Codes in place of vectors, which show that most vectors are too far from a query.
 //!
-//!     vectors ──▶ lower bounds of their distances by codes ──▶ distances of those that are left
+//!     vectors ──▶ lower bounds by 4 bits of each component ──▶ bounds by 8 bits ──▶ distances
 //!
-//! Codes have 8 bits for each component, or 4 bits for components of one byte: a search of many
-//! vectors waits for memory, so codes are useful if they are much shorter than vectors. Bounds by 4
-//! bits would be too low for too many vectors of floats.
+//! Each step compares what the earlier one left. Components of one byte have no codes of 8 bits,
+//! which would be as long as they are.
 
 use std::ops::Range;
 
-use super::bounds::{Bytes, Frame, Level, Nibbles, Target};
+use super::bounds::{Codes, Frame, Target};
 use super::distance::Metric;
 use super::element::{Element, Wide};
 use super::top::ordered;
 use crate::error::{Corrupt, Result, ensure};
 
-/// Squared lengths between which bounds for cosine are sound.
-const SQUARES: Range<f32> = 1e-20..1e20;
-
-/// So many bounds are looked at together.
-const GROUP: usize = 16;
+/// Fewer vectors in a row are measured at once, as bounds are computed for eight of them together.
+const FEWEST: usize = 4;
 
 /// The codes of the vectors of a part.
 pub struct Sieve {
     frame: Frame,
     num_rows: usize,
     codes: Codes,
-}
-
-enum Codes {
-    Nibbles(Level<Nibbles>),
-    Bytes(Level<Bytes>),
-}
-
-/// A query as it is compared with codes.
-#[derive(Default)]
-pub struct Targets {
-    nibbles: Target<Nibbles>,
-    bytes: Target<Bytes>,
 }
 
 impl Sieve {
@@ -51,26 +35,17 @@ impl Sieve {
         let is_whole = size.is_multiple_of(dimension);
         ensure(is_whole, "components of vectors", size, dimension)?;
         let mean = mean_of(rows, dimension);
-        let inverses = match metric {
-            Metric::Cosine => rows.chunks_exact(dimension).map(inverse_of).collect(),
-            _ => Vec::new(),
-        };
         let frame = Frame {
             metric,
             dimension,
             rounding: (dimension as f32 + 16.0) * f32::EPSILON,
             mean_length: squares(&mean).sqrt(),
             mean,
-            inverses,
         };
         let num_rows = size / dimension;
         let each = rows.chunks_exact(dimension);
         let each = each.map(|row| narrow(row).collect());
-        let codes = if size_of::<T>() == 1 {
-            Codes::Nibbles(Level::new(&frame, num_rows, each))
-        } else {
-            Codes::Bytes(Level::new(&frame, num_rows, each))
-        };
+        let codes = Codes::new(&frame, num_rows, size_of::<T>() > 1, each);
         Ok(Self {
             frame,
             num_rows,
@@ -91,15 +66,11 @@ impl Sieve {
     }
 
     pub fn size_bytes(&self) -> usize {
-        let codes = match &self.codes {
-            Codes::Nibbles(level) => level.size_bytes(),
-            Codes::Bytes(level) => level.size_bytes(),
-        };
-        codes + 4 * (self.frame.mean.len() + self.frame.inverses.len())
+        self.codes.size_bytes() + 4 * self.frame.mean.len()
     }
 
     /// Makes a query comparable.
-    pub fn prepare<W: Wide>(&self, query: &[W], targets: &mut Targets) {
+    pub fn target<W: Wide>(&self, query: &[W]) -> Target {
         let frame = &self.frame;
         let of_mean = match frame.metric {
             Metric::L2 => 0.0,
@@ -109,22 +80,20 @@ impl Sieve {
                 f32::of(products.sum())
             }
         };
-        let values: Vec<f32> = query.iter().map(|value| value.narrow()).collect();
-        match &self.codes {
-            Codes::Nibbles(_) => Level::prepare(frame, &values, of_mean, &mut targets.nibbles),
-            Codes::Bytes(_) => Level::prepare(frame, &values, of_mean, &mut targets.bytes),
-        }
+        let values = query.iter().map(|value| value.narrow());
+        Target::new(frame, values.collect(), of_mean)
     }
 
     /// Returns the numbers of the `count` vectors of some that have the least bounds.
     pub fn promising(
         &self,
-        targets: &Targets,
+        target: &Target,
         rows: Range<usize>,
         count: usize,
     ) -> Result<Vec<usize>> {
         let mut bounds = vec![0.0; rows.len()];
-        self.bounds(targets, rows.clone(), &mut bounds)?;
+        self.codes
+            .bounds(&self.frame, target, rows.clone(), &mut bounds)?;
         let mut found: Vec<(u32, usize)> = bounds.into_iter().map(ordered).zip(rows).collect();
         if count < found.len() {
             found.select_nth_unstable(count);
@@ -133,70 +102,37 @@ impl Sieve {
         Ok(found.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// Writes a lower bound of the distance of each of some vectors; NaN if there is none.
-    pub fn bounds(&self, targets: &Targets, rows: Range<usize>, out: &mut [f32]) -> Result<()> {
-        match &self.codes {
-            Codes::Nibbles(level) => level.bounds(&self.frame, &targets.nibbles, rows, out),
-            Codes::Bytes(level) => level.bounds(&self.frame, &targets.bytes, rows, out),
+    /// Writes the distances of some vectors by `measure`, which gets the rows that may be within a
+    /// limit; NaN for the others.
+    pub fn measure_some(
+        &self,
+        target: &Target,
+        rows: Range<usize>,
+        limit: f32,
+        out: &mut [f32],
+        measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        let (first, mut found) = (rows.start, Vec::new());
+        if rows.len() < FEWEST {
+            found.extend(rows);
+        } else {
+            self.codes
+                .within(&self.frame, target, rows, limit, &mut found)?;
         }
-    }
-}
-
-/// Replaces bounds above a limit by NaN, and the others by the distances that `measure` writes.
-pub fn measure_some(
-    first: usize,
-    limit: f32,
-    out: &mut [f32],
-    measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
-) -> Result<()> {
-    let mut rows = Vec::new();
-    for (start, out) in (first..).step_by(GROUP).zip(out.chunks_mut(GROUP)) {
-        if are_above(out, limit) {
-            out.fill(f32::NAN);
-            continue;
-        }
-        for (row, out) in (start..).zip(out) {
-            if is_above(*out, limit) {
-                *out = f32::NAN;
-            } else {
-                rows.push(row);
+        let mut distances = vec![0.0; found.len()];
+        measure(&found, &mut distances)?;
+        out.fill(f32::NAN);
+        for (row, distance) in found.iter().zip(distances) {
+            if let Some(out) = out.get_mut(row - first) {
+                *out = distance;
             }
         }
+        Ok(())
     }
-    let mut distances = vec![0.0; rows.len()];
-    measure(&rows, &mut distances)?;
-    for (row, distance) in rows.iter().zip(distances) {
-        if let Some(out) = out.get_mut(row - first) {
-            *out = distance;
-        }
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn is_above(bound: f32, limit: f32) -> bool {
-    bound > limit
-}
-
-#[inline(always)]
-fn are_above(bounds: &[f32], limit: f32) -> bool {
-    bounds
-        .iter()
-        .fold(true, |all, &bound| all & is_above(bound, limit))
 }
 
 fn narrow<T: Element>(row: &[T]) -> impl Iterator<Item = f32> {
     row.iter().map(|value| value.widen().narrow())
-}
-
-/// 1 / the length of a vector; NaN if bounds by it would not be sound.
-fn inverse_of<T: Element>(row: &[T]) -> f32 {
-    let squares: f32 = narrow(row).map(|value| value * value).sum();
-    if SQUARES.contains(&squares) {
-        1.0 / squares.sqrt()
-    } else {
-        f32::NAN
-    }
 }
 
 /// The mean of vectors; zeros where it is not finite.
@@ -232,7 +168,7 @@ mod tests {
     use super::super::distance::{self, prepared};
     use super::*;
 
-    const ROWS: usize = 30;
+    const ROWS: usize = 300;
 
     fn some(count: usize, factor: usize) -> Vec<f32> {
         (0..count)
@@ -247,18 +183,47 @@ mod tests {
     ) -> Vec<(f32, f32)> {
         let query: Vec<f32> = prepared(metric, query.iter().map(|&x| f64::from(x)));
         let sieve = Sieve::new(metric, rows, query.len()).unwrap();
-        let mut targets = Targets::default();
-        sieve.prepare(&query, &mut targets);
-        let mut bounds = vec![0.0; sieve.num_rows()];
-        let mut exact = bounds.clone();
-        let all = 0..bounds.len();
-        sieve.bounds(&targets, all, &mut bounds).unwrap();
-        let mut some = vec![0.0; bounds.len() - 1];
-        sieve.bounds(&targets, 1..bounds.len(), &mut some).unwrap();
+        let target = sieve.target(&query);
+        let all = bounds_of(&sieve, &target, 0..sieve.num_rows());
         let bits = |bounds: &[f32]| bounds.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert_eq!(bits(&some), bits(&bounds[1..]));
+        for first in [1, 8, 11, 260] {
+            let rows = first.min(sieve.num_rows() - 1)..sieve.num_rows() - 1;
+            let some = bounds_of(&sieve, &target, rows.clone());
+            assert_eq!(bits(&some), bits(&all[rows]));
+        }
+        let mut exact = vec![0.0; sieve.num_rows()];
         distance::measure(metric, &query, rows, &mut exact);
-        bounds.into_iter().zip(exact).collect()
+        all.into_iter().zip(exact).collect()
+    }
+
+    fn bounds_of(sieve: &Sieve, target: &Target, rows: Range<usize>) -> Vec<f32> {
+        let mut bounds = vec![0.0; rows.len()];
+        let codes = &sieve.codes;
+        codes
+            .bounds(&sieve.frame, target, rows, &mut bounds)
+            .unwrap();
+        bounds
+    }
+
+    /// The rows whose bound is not above a limit, by `measure_some`.
+    fn within(sieve: &Sieve, target: &Target, rows: Range<usize>, limit: f32) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut out = vec![0.0; rows.len()];
+        let first = rows.start;
+        sieve
+            .measure_some(target, rows, limit, &mut out, |rows, out| {
+                found = rows.to_vec();
+                out.iter_mut()
+                    .zip(rows)
+                    .for_each(|(out, &row)| *out = row as f32);
+                Ok(())
+            })
+            .unwrap();
+        for (row, out) in (first..).zip(out) {
+            assert_eq!(out.is_nan(), !found.contains(&row));
+            assert!(out.is_nan() || out == row as f32);
+        }
+        found
     }
 
     fn check<T: Element<Wide = f32>>(metric: Metric, rows: &[T], query: &[f32], share: f32) {
@@ -277,7 +242,22 @@ mod tests {
                 continue; // the cosine of a vector of length 0
             }
             assert!(bound <= exact);
-            assert!(exact - bound <= share * slack);
+            assert!(exact - bound <= 0.3 * slack);
+        }
+        let query: Vec<f32> = prepared(metric, query.iter().map(|&x| f64::from(x)));
+        let sieve = Sieve::new(metric, rows, query.len()).unwrap();
+        let target = sieve.target(&query);
+        let mut exact = vec![0.0; sieve.num_rows()];
+        distance::measure(metric, &query, rows, &mut exact);
+        for &limit in exact.iter().step_by(37) {
+            let found = within(&sieve, &target, 3..exact.len(), limit);
+            for (row, &exact) in exact.iter().enumerate().skip(3) {
+                let is_found = found.contains(&row);
+                assert!(is_found || exact > limit || limit.is_nan());
+                assert!(
+                    !is_found || exact.is_nan() || limit.is_nan() || exact - limit <= share * slack
+                );
+            }
         }
     }
 
@@ -330,14 +310,12 @@ mod tests {
     fn the_least_bounds_are_promising() {
         let rows = some(ROWS * 20, 37);
         let sieve = Sieve::new(Metric::L2, &rows, 20).unwrap();
-        let mut targets = Targets::default();
-        sieve.prepare(&rows[60..80], &mut targets);
-        let all = sieve.promising(&targets, 2..ROWS, 100).unwrap();
+        let target = sieve.target(&rows[60..80]);
+        let all = sieve.promising(&target, 2..ROWS, 1000).unwrap();
         assert_eq!(all.len(), ROWS - 2);
-        let mut few = sieve.promising(&targets, 2..ROWS, 4).unwrap();
+        let mut few = sieve.promising(&target, 2..ROWS, 4).unwrap();
         few.sort_unstable();
-        let mut bounds = vec![0.0; ROWS];
-        sieve.bounds(&targets, 0..ROWS, &mut bounds).unwrap();
+        let bounds = bounds_of(&sieve, &target, 0..ROWS);
         let mut order: Vec<usize> = (2..ROWS).collect();
         order.sort_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
         order.truncate(4);
@@ -351,7 +329,7 @@ mod tests {
         assert!(Sieve::new(Metric::L2, &[1f32; 3], 0).is_err());
         assert!(Sieve::new(Metric::Hamming, &[1u8; 4], 2).is_err());
         let sieve = Sieve::new(Metric::Dot, &[1f32; 4], 2).unwrap();
-        let found = sieve.bounds(&Targets::default(), 1..3, &mut [0.0; 2]);
-        assert!(found.is_err());
+        let target = sieve.target(&[1f32, 2.0]);
+        assert!(sieve.promising(&target, 1..3, 1).is_err());
     }
 }
