@@ -153,6 +153,8 @@ class Asked(Plan):
 
     def search(self, *, is_negated: bool = False) -> Found | None:
         """See `Plan.search`."""
+        if is_negated and not self.ask.is_exact:
+            return None
         for index in self.indices:
             answer = index.search(self.ask.of_column)
             if answer is None or (is_negated and not answer.is_exact):

@@ -300,6 +300,19 @@ def test_what_is_known_at_most_is_not_negated(snapshot: Snapshot, use: Install) 
     assert with_selection(snapshot, options) is options
 
 
+@pytest.mark.parametrize(
+    "filter", ["s not like 'a%c'", "not (i in (1, null) and s = 'ab')", "not (s like '%a_c')"]
+)
+def test_queries_that_find_further_rows_are_not_negated(
+    snapshot: Snapshot, use: Install, filter: str
+) -> None:
+    use({name: rows_of(snapshot, name) for name in "is"})
+    options = ScanOptions(("_rowaddr",), filter=bind(filter, snapshot.schema.arrow))
+    found = with_selection(snapshot, options)
+    assert found is options
+    assert scan_table(snapshot, found).num_rows
+
+
 def test_rows_outside_of_the_covered_fragments_can_be_left_out(
     snapshot: Snapshot, use: Install
 ) -> None:
