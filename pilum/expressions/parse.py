@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import TokenType, exp, parser, tokens
@@ -78,6 +79,7 @@ _PREDICATES = {
 }
 
 _ENDS = {TokenType.AND, TokenType.OR, TokenType.COMMA}
+_QUOTED = {TokenType.IDENTIFIER, TokenType.STRING}
 _MAX_EXACT_DIGITS = 15
 _TWO = frozenset({"this", "expression"})
 
@@ -117,7 +119,7 @@ def parse(text: str, what: str = "filter") -> Expression:
     """
     dialect = LanceFilter()
     try:
-        words = dialect.tokenize(text)
+        words = _with_member_names(dialect.tokenize(text))
         _check_parentheses(words, text)
         (tree,) = dialect.parser().parse_into(exp.Condition, words, text)
     except FilterError:
@@ -133,6 +135,15 @@ def parse(text: str, what: str = "filter") -> Expression:
         return _convert(tree)
     except RecursionError as error:
         raise FilterError(f"the {what} {text[:100]!r}... is nested too deeply") from error
+
+
+def _with_member_names(tokens: list[Any]) -> list[Any]:
+    """Return the tokens with any word after a dot as a name: members may be called `in` or `is`."""
+    for before, token in pairwise(tokens):
+        is_word = token.token_type not in _QUOTED and token.text.isidentifier()
+        if before.token_type is TokenType.DOT and is_word:
+            token.token_type = TokenType.VAR
+    return tokens
 
 
 def _check_parentheses(tokens: Iterable[Any], text: str) -> None:

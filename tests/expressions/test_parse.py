@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from pilum.errors import FilterError
-from pilum.expressions.nodes import And, Column, Compare, InList, Like, Literal, Not, Or
+from pilum.expressions.nodes import And, Column, Compare, InList, IsNull, Like, Literal, Not, Or
 from pilum.expressions.parse import parse
 
 A, ONE = Column(("a",)), Literal(1)
@@ -29,6 +29,13 @@ def test_both_quotes_make_text_and_backquotes_make_names() -> None:
 def test_long_paths_and_brackets_name_members() -> None:
     assert parse("a.b.c.d.e.f") == Column(("a", "b", "c", "d", "e", "f"))
     assert parse("a['b']['c']") == Column(("a", "b", "c"))
+
+
+@pytest.mark.parametrize("name", ["in", "is", "like", "between", "select", "Select", "and", "null"])
+def test_members_may_have_the_names_of_keywords(name: str) -> None:
+    member = Column(("s", name))
+    assert parse(f"s.{name} = 1") == Compare("=", member, ONE)
+    assert parse(f"s.{name} is null") == IsNull(member)
 
 
 @pytest.mark.parametrize(
