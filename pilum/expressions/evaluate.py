@@ -227,7 +227,8 @@ def _cast(node: Cast, batch: pa.RecordBatch) -> Datum:
 def cast(values: Datum, target: pa.DataType) -> Datum:
     """Cast values as SQL does.
 
-    Casts round towards zero to integers, and half away from zero to fewer decimal places. A
+    Casts round towards zero to integers and to larger units of time, and half away from zero to
+    fewer decimal places. A
     timestamp without a zone is a local time of the zone it gets. Dates and timestamps are the
     number of their units since 1970. As text they have no more digits than they need, in groups
     of three.
@@ -250,6 +251,9 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
         values = pc.trunc(values)
     if pt.is_decimal(target) and pt.is_decimal(source) and target.scale < source.scale:
         values = pc.round(values, ndigits=target.scale, round_mode="half_towards_infinity")
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        unit = pa.timestamp(target.unit, source.tz)
+        values = pc.cast(values, options=pc.CastOptions(unit, allow_time_truncate=True))
     if pt.is_timestamp(target) and target.tz and not getattr(source, "tz", None):
         return at_zone(values.cast(pa.timestamp(target.unit)), target.tz)
     if pt.is_timestamp(source) and source.tz and pt.is_date(target):

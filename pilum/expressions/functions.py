@@ -202,14 +202,14 @@ def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
     name = _option(part).lower()
     if name not in _DATE_PARTS:
         raise FilterError(f"date_part: expected one of {', '.join(_DATE_PARTS)}, not {name!r}")
+    if pt.is_date(moment.type):
+        moment = moment.cast(pa.timestamp("s"))
     found = _DATE_PARTS[name](moment)
     return found if name in _WIDE_PARTS else found.cast(pa.int32())
 
 
 def _epoch(moment: Datum) -> Datum:
     """Return the seconds since 1970, as a double."""
-    if pt.is_date(moment.type):
-        moment = moment.cast(pa.timestamp("s"))
     units = pc.cast(moment.cast(pa.int64()), pa.float64(), safe=False)
     return pc.divide(units, scalar_of(float(_UNITS_PER_SECOND[moment.type.unit])))
 

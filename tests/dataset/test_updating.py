@@ -97,6 +97,11 @@ def test_nothing_matches(dataset: pilum.LanceDataset) -> None:
         ("p", "p", TABLE["p"].to_pylist()),
         ("when", "'2021-02-03'", [datetime(2021, 2, 3)] * 10),
         ("when", "timestamp '2021-02-03 04:05:06'", [datetime(2021, 2, 3, 4, 5, 6)] * 10),
+        (
+            "when",
+            "to_timestamp('2021-02-03T04:05:06.000000009')",
+            [datetime(2021, 2, 3, 4, 5, 6)] * 10,
+        ),
     ],
 )
 def test_values_take_the_type_of_the_column(

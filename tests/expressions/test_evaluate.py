@@ -171,6 +171,7 @@ def test_numbers_of_different_types_compare_by_value(condition: str, expected: l
         ("noon > '11:59:59'", [0, 1]),
         ("date_part('year', d) = 2024", [0]),
         ("cast(ms AS date) = d", [0, 1]),
+        ("date_part('hour', d) = 0 AND date_part('nanosecond', d) = 0", [0, 1]),
     ],
 )
 def test_dates_and_times(condition: str, expected: list[int]) -> None:
@@ -183,6 +184,24 @@ def test_dates_and_times(condition: str, expected: list[int]) -> None:
         noon=pa.array([datetime.time(12)] * 2, pa.time64("us")),
     )
     assert found == expected
+
+
+@pytest.mark.parametrize("column", ["us", "zoned"])
+def test_casts_to_larger_units_of_time_round_towards_zero(column: str) -> None:
+    moments = [-1_500_000, -1, 1_999_999, None]
+    columns = {
+        "us": pa.array(moments, pa.timestamp("us")),
+        "zoned": pa.array(moments, pa.timestamp("us", "UTC")),
+    }
+    assert rows(f"cast({column} AS timestamp(0)) = timestamp '1969-12-31 23:59:59'", **columns) == [
+        0
+    ]
+    assert rows(f"cast({column} AS timestamp(0)) = timestamp '1970-01-01 00:00:00'", **columns) == [
+        1
+    ]
+    assert rows(
+        f"cast({column} AS timestamp(3)) = timestamp '1970-01-01 00:00:01.999'", **columns
+    ) == [2]
 
 
 @pytest.mark.parametrize(
