@@ -14,7 +14,7 @@ listed. Source: docs/format/filters.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any
 
@@ -280,7 +280,10 @@ def _number(text: str) -> LiteralValue:
     """Return an integer, or a float unless its digits are more than a float can hold."""
     if text.isdigit():
         return int(text)
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise FilterError(f"{text!r} is not a number") from error
     plain = "e" not in text.lower()
     return value if plain and len(value.as_tuple().digits) > _MAX_EXACT_DIGITS else float(text)
 
@@ -302,7 +305,7 @@ def _null(tree: exp.Expression) -> Expression:
 
 def _cast(tree: exp.Expression) -> Expression:
     target = tree.args["to"]
-    parameters = tuple(int(parameter.name) for parameter in target.expressions)
+    parameters = tuple(_text(parameter) for parameter in target.expressions)
     return Cast(_convert(tree.this), sql_type(target.this.value, parameters))
 
 

@@ -61,33 +61,33 @@ _SQL_TYPES: dict[str, pa.DataType] = {
     "VARBINARY": pa.binary(),
     "DATE": pa.date32(),
 }
-_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+_UNITS = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 _UNIT_ORDER = ("s", "ms", "us", "ns")
 _INT64 = range(-(2**63), 2**63)
 
 
-def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
+def sql_type(name: str, parameters: tuple[str, ...]) -> pa.DataType:
     """Return the Arrow type that SQL names in a CAST.
 
     Args:
         name: The upper-case name, such as "BIGINT".
-        parameters: The numbers in parentheses: digits of a timestamp (0, 3, 6, 9; 6 if not
-            given), precision and scale of a decimal.
+        parameters: The SQL in parentheses: digits of a timestamp (0, 3, 6, 9; 6 if not given),
+            precision and scale of a decimal.
 
     Raises:
         FilterError: If filters do not have the type.
     """
     if name in {"TIMESTAMP", "DATETIME"} and len(parameters) <= 1:
-        digits = parameters[0] if parameters else 6
+        digits = parameters[0] if parameters else "6"
         if digits in _UNITS:
             return pa.timestamp(_UNITS[digits])
-    if name == "DECIMAL" and len(parameters) == 2:
-        precision, scale = parameters
+    if name == "DECIMAL" and len(parameters) == 2 and "".join(parameters).isdecimal():
+        precision, scale = map(int, parameters)
         if 0 <= scale <= precision <= 38 and precision > 0:
             return pa.decimal128(precision, scale)
     if name in _SQL_TYPES and not parameters:
         return _SQL_TYPES[name]
-    shown = f"{name}({', '.join(map(str, parameters))})" if parameters else name
+    shown = f"{name}({', '.join(parameters)})" if parameters else name
     raise FilterError(
         f"cannot cast to {shown}; the types are boolean, tinyint, smallint, int, bigint (each also "
         "unsigned), float, double, decimal(precision, scale), string, binary, date, timestamp(0 | "
