@@ -5,7 +5,7 @@ f32 = 0.1      nearest      float         dec = 1.5                  1.50
 i8 + i32       the int8 becomes an int32
 i32 < 1.5      i32 <= 1     i8 = 1000: no value
 f32 < dec      both as double (`pilum.expressions.types.common_type`)
-dec + 1        both stay decimals, with the digits that they need
+dec + 1        both stay decimals, with the digits that they need: of 256 bits beyond 38 digits
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ from pilum.expressions.nodes import (
     Not,
 )
 from pilum.expressions.types import (
+    MAX_DECIMAL128_DIGITS,
     array_of,
     as_decimal,
     common_type,
+    decimal_type,
     is_binary,
     is_number,
     is_temporal,
@@ -77,7 +79,7 @@ def scalar(value: LiteralValue) -> pa.Scalar:
         if isinstance(value, Decimal):
             return _decimal(value)
         return scalar_of(value)
-    except pa.ArrowInvalid as error:
+    except ValueError as error:
         raise FilterError(f"the number {value!r} does not fit any type: {error}") from error
 
 
@@ -90,7 +92,7 @@ def _integer(value: int) -> pa.Scalar:
 def _decimal(value: Decimal) -> pa.Scalar:
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
-    return scalar_of(value, pa.decimal128(max(len(digits), scale), scale))
+    return scalar_of(value, decimal_type(max(len(digits), scale), scale))
 
 
 def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
@@ -251,9 +253,25 @@ def operands(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
     if pt.is_decimal(arrow):
         if operator == "%":
             raise FilterError("decimals have no '%'; cast them to double")
-        return _own_decimal(left), _own_decimal(right)
+        return _wide_enough(operator, _own_decimal(left), _own_decimal(right))
     arrow = pa.float32() if pt.is_float16(arrow) else arrow
     return Typed(cast_to(left, arrow), arrow), Typed(cast_to(right, arrow), arrow)
+
+
+def _wide_enough(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
+    """Widen decimals whose result has more digits than a decimal128, by Arrow's rules."""
+    one, two = left.type, right.type
+    scale = max(one.scale, two.scale)
+    digits = max(one.precision - one.scale, two.precision - two.scale) + scale + 1
+    if operator == "*":
+        digits = one.precision + two.precision + 1
+    elif operator == "/":
+        fraction = max(4, one.scale + two.precision - two.scale + 1)
+        digits = one.precision - one.scale + two.scale + fraction
+    if digits <= MAX_DECIMAL128_DIGITS:
+        return left, right
+    one, two = (pa.decimal256(arrow.precision, arrow.scale) for arrow in (one, two))
+    return Typed(cast_to(left, one), one), Typed(cast_to(right, two), two)
 
 
 def _divisor(right: Typed) -> Typed:

@@ -29,10 +29,12 @@ from pilum.errors import FilterError
 
 __all__ = [
     "FALSE",
+    "MAX_DECIMAL128_DIGITS",
     "TRUE",
     "array_of",
     "as_decimal",
     "common_type",
+    "decimal_type",
     "integers_of",
     "is_binary",
     "is_number",
@@ -61,6 +63,7 @@ _SQL_TYPES: dict[str, pa.DataType] = {
     "VARBINARY": pa.binary(),
     "DATE": pa.date32(),
 }
+MAX_DECIMAL128_DIGITS = 38
 _UNITS = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 _UNIT_ORDER = ("s", "ms", "us", "ns")
 _INT64 = range(-(2**63), 2**63)
@@ -83,7 +86,7 @@ def sql_type(name: str, parameters: tuple[str, ...]) -> pa.DataType:
             return pa.timestamp(_UNITS[digits])
     if name == "DECIMAL" and len(parameters) == 2 and "".join(parameters).isdecimal():
         precision, scale = map(int, parameters)
-        if 0 <= scale <= precision <= 38 and precision > 0:
+        if 0 <= scale <= precision <= MAX_DECIMAL128_DIGITS and precision > 0:
             return pa.decimal128(precision, scale)
     if name in _SQL_TYPES and not parameters:
         return _SQL_TYPES[name]
@@ -151,6 +154,16 @@ def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     return max(left, right, signed, key=lambda arrow: (arrow.bit_width, arrow == signed))
 
 
+def decimal_type(precision: int, scale: int) -> pa.DataType:
+    """Return the narrowest decimal type with these digits.
+
+    Raises:
+        ValueError: If no type has so many.
+    """
+    wide = precision > MAX_DECIMAL128_DIGITS
+    return pa.decimal256(precision, scale) if wide else pa.decimal128(precision, scale)
+
+
 def as_decimal(arrow: pa.DataType) -> pa.DataType:
     """Return the decimal type that holds every value of an integer type; a decimal is its own."""
     if pt.is_decimal(arrow):
@@ -163,8 +176,7 @@ def as_decimal(arrow: pa.DataType) -> pa.DataType:
 def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
-    precision = whole + scale
-    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+    return decimal_type(whole + scale, scale)
 
 
 def _common_temporal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

@@ -186,6 +186,37 @@ def test_dates_and_times(condition: str, expected: list[int]) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("wide + 1 = 100000000000000000000000000000000000000", [0]),
+        ("-wide > 0", [1]),
+        ("wide - i < -2", [1]),
+        ("long * wide = -4.5", [1]),
+        ("wide / long < 0", [1]),
+        ("wide < 100000000000000000000000000000000000000.5", [0, 1]),
+    ],
+)
+def test_results_may_have_more_digits_than_a_decimal128(
+    condition: str, expected: list[int]
+) -> None:
+    found = rows(
+        condition,
+        wide=pa.array([Decimal("9" * 38), Decimal(-3), None], pa.decimal128(38, 0)),
+        long=pa.array([Decimal("1.5")] * 3, pa.decimal128(20, 2)),
+        i=[-1, 1, 1],
+    )
+    assert found == expected
+
+
+def test_integers_are_compared_with_numbers_beyond_38_digits() -> None:
+    beyond = "9" * 50
+    assert rows(f"i < {beyond}", i=[1, None]) == [0]
+    assert rows(f"i IN (1, {beyond})", i=[1, 2]) == [0]
+    with pytest.raises(FilterError, match="does not fit any type"):
+        rows(f"i < {'9' * 80}", i=[1])
+
+
 @pytest.mark.parametrize("column", ["us", "zoned"])
 def test_casts_to_larger_units_of_time_round_towards_zero(column: str) -> None:
     moments = [-1_500_000, -1, 1_999_999, None]
