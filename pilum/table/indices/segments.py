@@ -55,6 +55,7 @@ __all__ = [
     "folder_of",
     "located",
     "named_segments",
+    "open_outlived_segments",
     "open_segment",
     "open_segments",
     "segments",
@@ -401,9 +402,28 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
     known: Sequence[OpenSegment] | None = snapshot.prepared.get(key)
     if known is not None:
         return known
+    wanted = [segment for segment in _segments_at(snapshot, path) if segment.fragments]
+    found = _opened(snapshot, wanted)
+    if len(found) == len(wanted):
+        snapshot.prepared.put(key, found, 1)
+    return found
+
+
+def open_outlived_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
+    """Open the segments of a field of whose fragments none exists any more; see `open_segments`.
+
+    They find nothing, but have the parameters of their index.
+    """
+    own = _segments_at(snapshot, path)
+    return _opened(snapshot, [segment for segment in own if not segment.fragments])
+
+
+def _segments_at(snapshot: Snapshot, path: str) -> tuple[Segment, ...]:
     field = ScanColumn(snapshot.schema, path).leaf
-    own = () if field is None else segments_of(snapshot, field.id)
-    wanted = [segment for segment in own if segment.fragments]
+    return () if field is None else segments_of(snapshot, field.id)
+
+
+def _opened(snapshot: Snapshot, wanted: Sequence[Segment]) -> list[OpenSegment]:
     found = []
     for segment in wanted:
         try:
@@ -413,10 +433,8 @@ def open_segments(snapshot: Snapshot, path: str) -> Sequence[OpenSegment]:
                 f"index {segment.name!r}, segment {segment.entry.uuid}, is not used, as it cannot "
                 f"be read; drop it and create it again: {error}",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-    if len(found) == len(wanted):
-        snapshot.prepared.put(key, found, 1)
     return found
 
 

@@ -45,7 +45,13 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_rows
 from pilum.table.indices.rows import document_type, existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search
-from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments, segments
+from pilum.table.indices.segments import (
+    OpenSegment,
+    are_all_open,
+    open_outlived_segments,
+    open_segments,
+    segments,
+)
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -148,7 +154,7 @@ def _segments_of_index(
     """
     by_name: dict[str, list[OpenSegment]] = {}
     parameters: dict[str, InvertedParameters] = {}
-    for segment in open_segments(snapshot, path):
+    for segment in open_segments(snapshot, path) or open_outlived_segments(snapshot, path):
         is_wanted = use.segments is None or segment.segment.entry.uuid in use.segments
         index = segment.index
         if isinstance(index, InvertedIndex) and is_wanted:

@@ -213,6 +213,20 @@ def test_phrases_of_ngrams(tmp_path: Path) -> None:
         assert found.sort_by("i").equals(expected.sort_by("i"))
 
 
+def test_an_index_of_which_all_rows_changed_still_says_how_texts_are_cut(tmp_path: Path) -> None:
+    texts = pa.table({"s": ["Red apples", "a pear"]})
+    table = pilum.write_dataset(texts, tmp_path / "t")
+    table.create_scalar_index("s", "INVERTED", stem=True, remove_stop_words=True)
+    table.update({"s": "concat(s, ' Today')"})
+    reference = lance.dataset(tmp_path / "t")
+    for text in ["apple", "TODAY", "a pears", "red pear"]:
+        found = table.to_table(columns=["s", "_score"], full_text_query=MatchQuery(text, "s"))
+        query = lance.query.MatchQuery(text, "s")
+        expected = reference.to_table(columns=["s", "_score"], full_text_query=query)
+        assert sorted(found.to_pylist(), key=str) == sorted(expected.to_pylist(), key=str)
+        assert found.num_rows
+
+
 def test_long_filters_are_not_kept(tmp_path: Path) -> None:
     """A session that keeps rows of a filter does not keep its values, which may be many."""
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(600), pa.float32()), 2)
