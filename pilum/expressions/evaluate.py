@@ -228,10 +228,9 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     """Cast values as SQL does.
 
     Casts round towards zero to integers and to larger units of time, and half away from zero to
-    fewer decimal places. A
-    timestamp without a zone is a local time of the zone it gets. Dates and timestamps are the
-    number of their units since 1970. As text they have no more digits than they need, in groups
-    of three.
+    fewer decimal places. A timestamp without a zone is a local time of the zone it gets. Dates and
+    timestamps are the number of their units since 1970. As text they have no more digits than they
+    need, in groups of three.
     """
     source = values.type
     if is_list(source) and is_list(target):
