@@ -17,6 +17,7 @@ pub mod clusters;
 pub mod distance;
 pub mod element;
 pub mod flat;
+pub mod halves;
 pub mod hnsw;
 pub mod near;
 pub mod nibble_sums;

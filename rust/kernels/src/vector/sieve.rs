@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
-use super::bounds::{Codes, Frame, Target};
+use super::bounds::{Frame, Target};
 use super::distance::Metric;
 use super::element::{Element, Wide};
+use super::halves::Codes;
 use super::top::ordered;
 use crate::error::{Corrupt, Result, ensure};
 
