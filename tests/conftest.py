@@ -17,8 +17,6 @@ from hypothesis import HealthCheck, settings
 from servers.moto import moto_server
 from servers.processes import Server
 
-from pilum.parallel import num_threads
-
 # Many tests start interpreters that import pilum: one compiles it, all others find its bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -61,15 +59,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """One process more than processors: some tests wait for Spark, servers or a death they await.
-
-    None if the environment says how many.
-    """
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else num_threads() + 1
 
 
 @pytest.hookimpl(trylast=True)
