@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pilum.format.pb import table_pb2
 from pilum.table.model.fragment_survey import FragmentSurvey
-from pilum.table.model.fragments import Fragments, StoredFragments
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.stored_fragments import StoredFragments
 
 __all__ = ["read_manifest", "stored_fragments", "with_fragments"]
 

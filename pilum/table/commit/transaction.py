@@ -54,10 +54,11 @@ from pilum.table.model.base_paths import with_bases
 from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import ChangedFragments, Fragments, GrownFragments
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.manifest_file import load_manifest_and_transaction
 from pilum.table.model.names import transaction_file_name, transaction_path
+from pilum.table.model.next_fragments import ChangedFragments, GrownFragments
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
 from pilum.table.model.version_sequence import VersionSequence

@@ -25,7 +25,8 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.coverage import without_overlaid
 from pilum.table.model.features import SUPPORTED, Feature
-from pilum.table.model.fragments import Fragments, StoredFragments
+from pilum.table.model.fragments import Fragments
+from pilum.table.model.stored_fragments import StoredFragments
 
 __all__ = [
     "THIS_WRITER",

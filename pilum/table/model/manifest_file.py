@@ -41,7 +41,6 @@ from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store, prefetch, write_object
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.model.fragment_survey import FragmentSurvey
-from pilum.table.model.fragments import StoredFragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import (
     LATEST_PATHS,
@@ -51,6 +50,7 @@ from pilum.table.model.names import (
     manifest_names,
     newest_manifest_name,
 )
+from pilum.table.model.stored_fragments import StoredFragments
 
 __all__ = [
     "encode_manifest_file",

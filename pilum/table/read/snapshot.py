@@ -21,11 +21,12 @@ from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments, StoredFragments
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.model.manifest import Manifest, require_readable
 from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import ManifestName
+from pilum.table.model.stored_fragments import StoredFragments
 from pilum.table.read.fragment_files import FragmentReader, open_data_file
 from pilum.table.read.mem_wal import warn_of_generations
 from pilum.table.read.session import DEFAULT_SESSION, Session

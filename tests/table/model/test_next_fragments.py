@@ -19,13 +19,10 @@ from pilum.table.commit.operations.base import all_by_id
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DeletionFile, DeletionFileType, Fragment, FragmentId
-from pilum.table.model.fragments import (
-    ChangedFragments,
-    Fragments,
-    GrownFragments,
-    StoredFragments,
-)
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.next_fragments import ChangedFragments, GrownFragments
+from pilum.table.model.stored_fragments import StoredFragments
 
 PROPERTIES = (
     *("num_rows", "are_counted", "are_distinct", "highest_id"),

@@ -31,13 +31,10 @@ from pilum.table.model.base_paths import BasePath
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import (
-    ChangedFragments,
-    Fragments,
-    GrownFragments,
-    StoredFragments,
-)
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.next_fragments import ChangedFragments, GrownFragments
+from pilum.table.model.stored_fragments import StoredFragments
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = [
