@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part, size};
-use crate::values::Offsets;
+use crate::offsets::Offsets;
 
 /// Some entries of a page.
 #[derive(Debug)]

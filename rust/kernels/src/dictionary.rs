@@ -4,8 +4,8 @@ use pulp::Arch;
 
 use crate::dictionary_places::Places;
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
-use crate::offsets::OffsetsIn;
-use crate::values::{Offsets, Values};
+use crate::offsets::{Offsets, OffsetsIn};
+use crate::values::Values;
 use crate::views::{View, view_at};
 
 /// Strings of up to this many bytes are copied as whole words, if the dictionary has no longer one.

@@ -4,7 +4,8 @@
 
 use crate::block::BlockPlan;
 use crate::error::{Corrupt, Result, part};
-use crate::mini_block_writer::{Chunking, Coding, Input, LevelsIn, encode};
+use crate::mini_block_values::{Chunking, Coding, Input};
+use crate::mini_block_writer::{LevelsIn, encode};
 
 /// Columns of values of one width and of one length, which lie one after the other.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::Corrupt;
-use pilum_kernels::offsets::OffsetsIn;
+use pilum_kernels::offsets::{Offsets, OffsetsIn};
 use pilum_kernels::unravel::Unraveled;
-use pilum_kernels::values::{Offsets, Values};
+use pilum_kernels::values::Values;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;

@@ -2,7 +2,8 @@
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pilum_kernels::joined_pages::{Columns, encode_each};
-use pilum_kernels::mini_block_writer::{self as kernel, Chunking, Input, ItemValidity, LevelsIn};
+use pilum_kernels::mini_block_values::{self as kernel, Chunking, Input, ItemValidity};
+use pilum_kernels::mini_block_writer::{LevelsIn, encode};
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
@@ -208,7 +209,7 @@ impl MiniBlockWriter {
         };
         let made = py
             .detach(|| {
-                kernel::encode(
+                encode(
                     &input,
                     self.coding,
                     values.num_values,

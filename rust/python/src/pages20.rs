@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pilum_kernels::offsets::Offsets;
 use pilum_kernels::text_ends::text_ends as ends_of;
-use pilum_kernels::values::{Offsets, Values};
+use pilum_kernels::values::Values;
 use pilum_kernels::{adjusted, fsst, linear, ranges};
 use pyo3::prelude::*;
 use pyo3::types::PyList;

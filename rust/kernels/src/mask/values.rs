@@ -24,8 +24,10 @@ use crate::error::{Corrupt, Result, ensure};
 use crate::fsst::SymbolTable;
 use crate::lz4_values::Sequences;
 use crate::narrow_words;
+use crate::offsets::Offsets;
 use crate::rle;
-use crate::values::{self, Offsets, Plan, Values, append, is_all, only};
+use crate::stored_strings::StoredStrings;
+use crate::values::{self, Plan, Values, append, is_all, only};
 
 /// A test that is prepared for the chunks of a page.
 #[derive(Debug)]
@@ -386,7 +388,7 @@ fn of_codes(
     let Plan::Fsst { offset_bits, .. } = plan else {
         return Err(Corrupt("texts: stored in another way".into()));
     };
-    let stored = values::Strings::parse(only(chunk.buffers)?, *offset_bits, chunk.count)?;
+    let stored = StoredStrings::parse(only(chunk.buffers)?, *offset_bits, chunk.count)?;
     scratch.ends.clear();
     stored.ends(&mut scratch.ends);
     let strings = Strings::new(&scratch.ends, stored.buffer)?;
@@ -415,7 +417,7 @@ fn of_texts(
     };
     scratch.ends.clear();
     if matches!(plan, Plan::Variable { .. }) && chunk.is_whole() {
-        let stored = values::Strings::parse(only(chunk.buffers)?, *offset_bits, chunk.count)?;
+        let stored = StoredStrings::parse(only(chunk.buffers)?, *offset_bits, chunk.count)?;
         stored.ends(&mut scratch.ends);
         texts.test(&Strings::new(&scratch.ends, stored.buffer)?, out);
         return Ok(());
