@@ -13,8 +13,8 @@ use crate::bitmap::BitmapBuilder;
 use crate::bitpacking::{self, GROUP, packed_bytes};
 use crate::compression::{self, Scheme};
 use crate::error::{Corrupt, Result, ensure, part, rest, size, u16_at, u64_at};
+use crate::ranges::is_all;
 use crate::rle;
-use crate::values::is_all;
 
 /// How a block is stored. Widths are in bits.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ pub mod bitpacking;
 pub mod block;
 pub mod bloom;
 pub mod byte_stream_split;
+pub mod chunk_picks;
 pub mod chunk_table;
 pub mod chunks;
 pub mod coalesce;

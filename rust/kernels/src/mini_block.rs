@@ -19,6 +19,7 @@ use crate::error::{Result, ensure, part, rest, size, u16_at, u32_at};
 use crate::level_planes::{self, BLOCK, LevelPlanes, blocks_of, live_bits, low_bits};
 use crate::levels::Layers;
 use crate::narrow_indices;
+use crate::ranges::num_rows;
 use crate::unravel::{Unraveled, Unraveler};
 use crate::values::{Plan, Values, append};
 
@@ -89,10 +90,6 @@ pub fn decode(page: &Page, pages: &[Rows<'_>], num_layers: usize) -> Result<Deco
         decoder.take(rows)?;
     }
     Ok(decoder.finish())
-}
-
-pub(crate) fn num_rows(ranges: &[Range<usize>]) -> usize {
-    ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
 /// The values and levels decoded so far, of one page or of several.

@@ -8,10 +8,9 @@ use std::ops::Range;
 use crate::bitpacking::{self, GROUP, words16, words32, words64};
 use crate::block::inline_header;
 use crate::error::{Corrupt, Result, ensure};
-use crate::mini_block::num_rows;
 use crate::narrow_words;
-use crate::ranges::gather_values;
-use crate::values::{Plan, is_all, only};
+use crate::ranges::{gather_values, is_all, num_rows};
+use crate::values::{Plan, only};
 
 /// Bits of the decoded indices of a dictionary; None if they are decoded as they are.
 ///

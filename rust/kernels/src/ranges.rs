@@ -7,6 +7,15 @@ use std::ops::Range;
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Corrupt, Result, ensure, grow, part};
 
+/// Whether ranges are one, of all of `count` rows or values.
+pub(crate) fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
+    matches!(ranges, [all] if *all == (0..count))
+}
+
+pub(crate) fn num_rows(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
 /// Joins `sizes[i]` bytes from `starts[i]`, for all `i`.
 pub fn gather_bytes(data: &[u8], ranges: &[(usize, usize)]) -> Result<Vec<u8>> {
     let mut out = Vec::new();

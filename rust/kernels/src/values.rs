@@ -11,7 +11,7 @@ use crate::error::{Corrupt, Result, ensure};
 use crate::fsst::SymbolTable;
 use crate::lz4_values::Sequences;
 use crate::offsets::Offsets;
-use crate::ranges::gather_values;
+use crate::ranges::{gather_values, is_all};
 use crate::rle;
 use crate::stored_strings::StoredStrings;
 
@@ -297,8 +297,4 @@ fn room(expected: usize, bits: usize, stored: usize) -> usize {
     } else {
         bytes.min(stored.saturating_mul(WIDE_GROWTH))
     }
-}
-
-pub(crate) fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
-    matches!(ranges, [all] if *all == (0..count))
 }

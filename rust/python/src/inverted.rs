@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::inverted::blocks::{Layout, Tail};
 use pilum_kernels::inverted::lists::{self, Lists};
+use pilum_kernels::inverted::own_positions::OwnPositions;
 use pilum_kernels::inverted::positions::Codec;
 use pilum_kernels::inverted::{
     bm25, clause, documents, entries, growing, norms, posting, top, writing,
@@ -330,7 +331,9 @@ impl Posting {
         };
         let stored = positions.as_ref().map(PositionsArg::view).transpose()?;
         py.detach(|| {
-            let positions = stored.map(|stored| lists::own(stored, row)).transpose()?;
+            let positions = stored
+                .map(|stored| OwnPositions::of(stored, row))
+                .transpose()?;
             let offsets = blocks.offsets_of(row)?;
             let data = (offsets, blocks.data);
             posting::Posting::open(layout.0, count, data, &norms.0, positions)

@@ -5,8 +5,9 @@ use std::slice;
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pilum_kernels::chunk_picks::{Picked, pick};
 use pilum_kernels::chunk_table;
-use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
+use pilum_kernels::chunks::{self, Chunk, Stored};
 use pilum_kernels::error::{Corrupt, out_of_range, part, size};
 use pilum_kernels::full_zip;
 use pilum_kernels::kept;

@@ -10,17 +10,9 @@
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
-use super::{identifiers, next};
+use super::identifiers::{self, Parts};
+use super::next;
 use crate::error::Result;
-
-/// How identifiers are cut into parts.
-#[derive(Debug, Clone, Copy)]
-pub struct Parts {
-    /// Whether a part ends where digits begin or end.
-    pub on_numerics: bool,
-    /// Whether the whole identifier is a piece, too, at the position of its first part.
-    pub preserve_original: bool,
-}
 
 /// How a text is cut.
 #[derive(Debug, Clone)]

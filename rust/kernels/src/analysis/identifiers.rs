@@ -5,9 +5,17 @@
 //!
 //! The whole identifier has the position of its first part, and the next piece follows the last.
 
-use super::base::Parts;
 use super::next;
 use crate::error::Result;
+
+/// How identifiers are cut into parts.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    /// Whether a part ends where digits begin or end.
+    pub on_numerics: bool,
+    /// Whether the whole identifier is a piece, too, at the position of its first part.
+    pub preserve_original: bool,
+}
 
 /// Hands each piece, and the parts of those that have more than one, to `found`.
 pub fn split<'a>(

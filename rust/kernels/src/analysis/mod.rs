@@ -17,9 +17,10 @@ mod json;
 
 use crate::error::{Result, out_of_range, signed};
 
-pub use base::{Base, Parts};
+pub use base::Base;
 pub use documents::{Documents, Lists, Texts};
 pub use filters::{Filters, stemmer};
+pub use identifiers::Parts;
 
 /// What a document consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@
 //!     scores     one line for each document, with a score for each token; `ABSENT` if unknown
 //!     sums       of these scores
 
+use super::best::Best;
 use super::choice::Choice;
 use super::cursor::Cursor;
 use super::documents::DocumentSet;
 use super::marks::Marks;
-use super::top::Best;
 use super::tree::{ABSENT, Leaf};
 use crate::error::{Result, out_of_range};
 

@@ -3,7 +3,6 @@
 use super::blocks::{Layout, MOST};
 use super::entries::Entries;
 use super::positions::{self, Codec};
-use super::posting;
 use crate::error::{Result, ensure, out_of_range, part, signed, size};
 
 /// Lists of byte strings: those of list `i` are `lists[i]..lists[i + 1]`.
@@ -39,62 +38,6 @@ pub enum Positions<'a> {
         documents: &'a [i32],
         pieces: Lists<'a>,
     },
-}
-
-/// Copies the positions of one row.
-pub fn own(stored: Positions<'_>, row: usize) -> Result<posting::Positions> {
-    Ok(match stored {
-        Positions::Stream {
-            codec,
-            offsets,
-            data,
-            lists,
-            starts,
-        } => {
-            let (start, end) = pair_at(offsets, row)?;
-            let data = part(data, start, end - start, "positions")?.to_vec();
-            let (start, end) = pair_at(lists, row)?;
-            let starts = part(starts, start, end - start, "blocks of positions")?.to_vec();
-            posting::Positions::Stream {
-                codec,
-                data,
-                starts,
-            }
-        }
-        Positions::Pieces { documents, pieces } => {
-            let (start, end) = pair_at(documents, row)?;
-            let lists = part(pieces.lists, start, end - start + 1, "positions")?;
-            let (first, lists) = from_zero(lists)?;
-            let (_, pieces_end) = pair_at(pieces.lists, end.max(1) - 1)?;
-            let pieces_end = if end == start { first } else { pieces_end };
-            let count = pieces_end
-                .checked_sub(first)
-                .ok_or_else(|| out_of_range("positions"))?;
-            let offsets = part(pieces.offsets, first, count + 1, "positions")?;
-            let (begin, offsets) = from_zero(offsets)?;
-            let len = size(offsets.last().copied().unwrap_or(0), "positions")?;
-            let data = part(pieces.data, begin, len, "positions")?.to_vec();
-            posting::Positions::Pieces {
-                lists,
-                offsets,
-                data,
-            }
-        }
-    })
-}
-
-/// The first offset, and all offsets less the first one.
-fn from_zero<T>(offsets: &[T]) -> Result<(usize, Vec<T>)>
-where
-    T: Copy + std::ops::Sub<Output = T> + TryInto<usize> + std::fmt::Display + PartialOrd,
-{
-    let first = *offsets.first().ok_or_else(|| out_of_range("offsets"))?;
-    ensure(offsets.is_sorted(), "offsets", "descending", "ascending")?;
-    let start = size(first, "offset")?;
-    Ok((
-        start,
-        offsets.iter().map(|&offset| offset - first).collect(),
-    ))
 }
 
 /// Two adjacent offsets as a range.

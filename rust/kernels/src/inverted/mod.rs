@@ -7,6 +7,7 @@
 //! Documents are numbered from 0 in each partition. An entry is a document of a token with the
 //! number of times that the token occurs in it.
 
+pub mod best;
 pub mod blocks;
 pub mod bm25;
 pub mod candidates;
@@ -23,6 +24,7 @@ pub mod lanes;
 pub mod lists;
 pub mod marks;
 pub mod norms;
+pub mod own_positions;
 pub mod phrase;
 pub mod phrase_word;
 pub mod positions;

@@ -9,9 +9,9 @@ use super::blocks::{Layout, MOST};
 use super::bm25;
 use super::grades::{self, Grade};
 use super::greatest::Greatest;
-use super::lists::{self, Lists, document_pieces, pair_at, stream_block};
+use super::lists::{self, pair_at};
 use super::norms::Norms;
-use super::positions::{self, Codec};
+use super::own_positions::OwnPositions;
 use crate::error::{Result, ensure, out_of_range, part};
 
 /// Entries with the greatest weights that are kept.
@@ -43,21 +43,7 @@ pub struct Posting {
     pub heavy: Vec<(u32, f32)>,
     /// The last document.
     pub last: u32,
-    positions: Option<Positions>,
-}
-
-/// Positions of the entries.
-pub enum Positions {
-    Stream {
-        codec: Codec,
-        data: Vec<u8>,
-        starts: Vec<u32>,
-    },
-    Pieces {
-        lists: Vec<i32>,
-        offsets: Vec<i64>,
-        data: Vec<u8>,
-    },
+    positions: Option<OwnPositions>,
 }
 
 impl Posting {
@@ -69,7 +55,7 @@ impl Posting {
         count: usize,
         (offsets, data): (&[i64], &[u8]),
         norms: &Norms,
-        positions: Option<Positions>,
+        positions: Option<OwnPositions>,
     ) -> Result<Self> {
         ensure(
             (1..=norms.len()).contains(&count),
@@ -178,15 +164,7 @@ impl Posting {
 
     /// The memory that it takes.
     pub fn size_bytes(&self) -> usize {
-        let positions = match &self.positions {
-            None => 0,
-            Some(Positions::Stream { data, starts, .. }) => data.len() + 4 * starts.len(),
-            Some(Positions::Pieces {
-                lists,
-                offsets,
-                data,
-            }) => data.len() + 8 * offsets.len() + 4 * lists.len(),
-        };
+        let positions = self.positions.as_ref().map_or(0, OwnPositions::size_bytes);
         self.data.len()
             + 16 * self.starts.len()
             + self.grades.len()
@@ -251,19 +229,10 @@ impl Posting {
         frequencies: &[u32],
         out: &mut Vec<u32>,
     ) -> Result<bool> {
-        match &self.positions {
-            None => Err(out_of_range("positions: there are none, and they")),
-            Some(Positions::Stream {
-                codec,
-                data,
-                starts,
-            }) => {
-                let bytes = stream_block(data, starts, block)?;
-                positions::differences(*codec, bytes, frequencies, out)?;
-                Ok(true)
-            }
-            Some(Positions::Pieces { .. }) => Ok(false),
-        }
+        let positions = self.positions.as_ref();
+        positions
+            .ok_or_else(|| out_of_range("positions: there are none, and they"))?
+            .differences(block, frequencies, out)
     }
 
     /// Appends the positions of an entry that are stored in pieces.
@@ -274,24 +243,9 @@ impl Posting {
         frequency: u32,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        let Some(Positions::Pieces {
-            lists,
-            offsets,
-            data,
-        }) = &self.positions
-        else {
-            return Err(out_of_range("pieces of positions"));
-        };
-        let pieces = Lists {
-            lists,
-            offsets,
-            data,
-        };
-        document_pieces(
-            pieces,
-            block * self.layout.block_size() + at,
-            frequency,
-            out,
-        )
+        let positions = self.positions.as_ref();
+        positions
+            .ok_or_else(|| out_of_range("pieces of positions"))?
+            .pieces(block * self.layout.block_size() + at, frequency, out)
     }
 }

@@ -6,7 +6,8 @@
 //! bytes at once, with one look-up. An escape moves a state to its twin, which the byte that follows
 //! moves on.
 
-use super::texts::{Pattern, Texts};
+use super::pattern::Pattern;
+use super::texts::Texts;
 use crate::error::{Corrupt, Result};
 use crate::fsst::{ESCAPE, SymbolTable};
 

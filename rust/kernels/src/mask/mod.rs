@@ -8,6 +8,7 @@ pub mod automaton;
 pub mod number_tester;
 pub mod numbers;
 pub mod pages;
+pub mod pattern;
 pub mod texts;
 pub mod values;
 pub mod wildcards;

@@ -11,7 +11,8 @@ use crate::bitmap::BitmapBuilder;
 use crate::block::append_zero_levels;
 use crate::chunks;
 use crate::error::{Corrupt, Result, ensure, part};
-use crate::mini_block::{Page, Parts, Rows, is_wanted, num_rows, select_values};
+use crate::mini_block::{Page, Parts, Rows, is_wanted, select_values};
+use crate::ranges::num_rows;
 
 /// Tests the selected rows of one page; returns a bit per row.
 pub fn mask(page: &Page, rows: &Rows<'_>, condition: &Condition) -> Result<Vec<u8>> {

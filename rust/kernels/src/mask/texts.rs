@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
+use super::pattern::Pattern;
 use super::wildcards::Wildcards;
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Result, ensure, part};
@@ -32,59 +33,6 @@ pub struct Among {
     texts: HashSet<Vec<u8>, RandomState>,
     /// Bit n: one of the texts has n bytes, modulo 64.
     lengths: u64,
-}
-
-/// Texts with a prefix, a suffix and parts in between.
-#[derive(Debug, Clone)]
-pub struct Pattern {
-    pub prefix: Vec<u8>,
-    parts: Vec<Finder<'static>>,
-    pub suffix: Vec<u8>,
-}
-
-impl Pattern {
-    pub fn new(prefix: &[u8], parts: &[Vec<u8>], suffix: &[u8]) -> Self {
-        Self {
-            prefix: prefix.to_vec(),
-            parts: parts
-                .iter()
-                .map(|part| Finder::new(part).into_owned())
-                .collect(),
-            suffix: suffix.to_vec(),
-        }
-    }
-
-    /// The parts between prefix and suffix.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts.iter().map(Finder::needle)
-    }
-
-    pub fn matches(&self, text: &[u8]) -> bool {
-        let Some(mut left) = text
-            .strip_prefix(self.prefix.as_slice())
-            .and_then(|rest| rest.strip_suffix(self.suffix.as_slice()))
-        else {
-            return false;
-        };
-        for part in &self.parts {
-            let Some(rest) = part
-                .find(left)
-                .and_then(|at| left.get(at + part.needle().len()..))
-            else {
-                return false;
-            };
-            left = rest;
-        }
-        true
-    }
-
-    /// The part that a text has to contain, if that is all.
-    fn only_part(&self) -> Option<&Finder<'static>> {
-        match self.parts.as_slice() {
-            [part] if self.prefix.is_empty() && self.suffix.is_empty() => Some(part),
-            _ => None,
-        }
-    }
 }
 
 /// Adjacent texts.

@@ -25,9 +25,10 @@ use crate::fsst::SymbolTable;
 use crate::lz4_values::Sequences;
 use crate::narrow_words;
 use crate::offsets::Offsets;
+use crate::ranges::is_all;
 use crate::rle;
 use crate::stored_strings::StoredStrings;
-use crate::values::{self, Plan, Values, append, is_all, only};
+use crate::values::{self, Plan, Values, append, only};
 
 /// A test that is prepared for the chunks of a page.
 #[derive(Debug)]

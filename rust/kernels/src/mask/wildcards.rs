@@ -5,7 +5,7 @@
 //!     ILIKE 'ok%'      'K', 'k' and the Kelvin sign are equal, and so are 'S', 's' and the long s
 //! If a text does not match from one place on, the last `%` takes in one more character.
 
-use super::texts::Pattern;
+use super::pattern::Pattern;
 
 /// A part of a pattern.
 #[derive(Debug, Clone)]
