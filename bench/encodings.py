@@ -20,8 +20,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from bench.drawn import cities, int32_small, int64_random, runs, text, vectors
 from bench.questions.base import timed
-from bench.shapes import cities, int32_small, int64_random, runs, text, vectors
 from pilum.container.assemble import assemble
 from pilum.encodings.base import EncodedPage, PageRead, StoredPage
 from pilum.encodings.choose import encode_pages

@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.drawn import text, vectors
+
 __all__ = ["documents", "flights", "lineitem"]
 
 _LINES_AT_SCALE_1 = 6_001_215
@@ -67,8 +69,6 @@ def flights(rows: int, random: np.random.Generator) -> pa.Table:
 
 def documents(rows: int, random: np.random.Generator) -> pa.Table:
     """Draw passages of text with a vector and a payload that does not compress, as images are."""
-    from bench.shapes import text, vectors
-
     payload = random.bytes(rows * _PAYLOAD_BYTES)
     offsets = np.arange(0, (rows + 1) * _PAYLOAD_BYTES, _PAYLOAD_BYTES, dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(payload)]
