@@ -56,6 +56,9 @@ _MAXIMUM = {
     exp.DataType.Type.INT: 2**31 - 1,
     exp.DataType.Type.BIGINT: 2**63 - 1,
 }
+_READ = frozenset({"this", "expression", "expressions", "low", "high", "to"})
+"""The parts of a node of a condition that are translated; one with another part is left to Spark."""
+
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 _WIDENING = {"RIGHT", "FULL"}
 
@@ -182,6 +185,10 @@ class _Writer:
         self._resolve = resolve
 
     def write(self, node: Any) -> str | None:
+        if isinstance(node, exp.Like):
+            return self._like(node)
+        if not _is_plain(node):
+            return None
         if isinstance(node, exp.Paren):
             return self.write(node.this)
         if isinstance(node, exp.And | exp.Or):
@@ -193,8 +200,6 @@ class _Writer:
             return self._joined([self.value(node.this)[0]], "", after=" IS NULL")
         if isinstance(node, exp.In | exp.Between):
             return self._listed(node)
-        if isinstance(node, exp.Like):
-            return self._like(node)
         if type(node) in _PATTERNS:
             return self._pattern(node)
         if isinstance(node, exp.NullSafeEQ):
@@ -230,27 +235,29 @@ class _Writer:
         if text is None or kind is None:
             return None
         if isinstance(node, exp.Between):
-            if node.args.get("symmetric"):
-                return None
             low = self._operand(node.args["low"], kind)
             high = self._operand(node.args["high"], kind)
             if not (low and high):
                 return None
             ends = (comparison(text, ">=", low, kind), comparison(text, "<=", high, kind))
             return f"({' AND '.join(ends)})"
-        if node.args.get("query") or node.args.get("unnest") or not node.expressions:
+        if not node.expressions:
             return None
         values = self._joined([_constant(one, kind) for one in node.expressions], ", ")
         return values and f"({text} IN {values})"
 
     def _like(self, node: Any) -> str | None:
+        """Translate `LIKE` and `NOT LIKE`, which is a node of its own."""
+        if not _is_plain(node, "negate"):
+            return None
         text, kind = self.value(node.this)
         pattern = node.expression
         if text is None or kind is None or not is_string(kind):
             return None
         if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
             return None
-        return self._joined([text, _constant(pattern, kind)], " LIKE ")
+        word = " NOT LIKE " if node.args.get("negate") else " LIKE "
+        return self._joined([text, _constant(pattern, kind)], word)
 
     def _pattern(self, node: Any) -> str | None:
         """Translate `startswith`, `endswith` and `contains` with a text without wildcards."""
@@ -277,6 +284,8 @@ class _Writer:
             return self.value(node.this)
         if isinstance(node, exp.Column | exp.Dot):
             return self._column(node)
+        if not _is_plain(node):
+            return None, None
         if isinstance(node, exp.Length):
             text, kind = self.value(node.this)
             is_text = text is not None and kind is not None and is_string(kind)
@@ -308,6 +317,11 @@ class _Writer:
         if len(present) < len(parts):
             return None
         return f"({before}{between.join(present)}{after})"
+
+
+def _is_plain(node: Any, *others: str) -> bool:
+    """Return whether a node has no part but those that are translated, and some others."""
+    return all(name in _READ or name in others or not part for name, part in node.args.items())
 
 
 def _constant(node: Any, kind: pa.DataType) -> str | None:

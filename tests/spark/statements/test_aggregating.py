@@ -101,6 +101,7 @@ def test_results_are_those_of_spark(spark: SparkSession, uri: str) -> None:
         "SELECT sum(a) FROM t WHERE a > 1000": True,
         "SELECT sum(length(k)), count_if(a % 3 = 0), count_if(b > 4) FROM t": True,
         "SELECT sum(a % 7), max(length(k)) FROM t WHERE k IN ('x', 'z')": True,
+        "SELECT count(*), count_if(k NOT LIKE 'y%') FROM t WHERE k NOT LIKE 'x%'": True,
         "SELECT s, sum(a) FROM t GROUP BY s ORDER BY s": False,
         "SELECT sum(k) FROM t WHERE k > 'z'": False,
     }.items():
