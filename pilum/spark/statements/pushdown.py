@@ -57,7 +57,7 @@ _MAXIMUM = {
     exp.DataType.Type.BIGINT: 2**63 - 1,
 }
 _READ = frozenset({"this", "expression", "expressions", "low", "high", "to"})
-"""The parts of a node of a condition that are translated; one with another part is left to Spark."""
+"""The parts of nodes that are translated; a node with another part is left to Spark."""
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 _WIDENING = {"RIGHT", "FULL"}
