@@ -31,6 +31,7 @@ __all__ = ["AggregateQuery", "call_of"]
 _CLAUSES = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
 # Nodes of functions, as named by the parser.
 _FUNCTIONS = frozenset({"avg", "count", "max", "min", "sum"})
+_OF_CALLS = {"this", "big_int"}  # the parser notes that counts are of 64 bits
 _NOT_ALONE = (exp.Window, exp.Distinct, exp.Filter, exp.WithinGroup, exp.Subquery, exp.Star)
 
 
@@ -132,7 +133,7 @@ def _calls(
 
 def call_of(node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
     """Return the call of a function of one value that tasks compute as Spark does."""
-    if node.expressions:
+    if {name for name, part in node.args.items() if part} - _OF_CALLS:
         return None
     if isinstance(node, exp.CountIf):
         condition = pushable(node.this, schema, resolve)
