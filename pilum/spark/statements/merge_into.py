@@ -5,8 +5,8 @@
     WHEN NOT MATCHED BY SOURCE [AND condition] THEN DELETE
 
 Of several clauses about the same row, the first one that holds applies. Conditions and values use
-the SQL of pilum's filters, values of INSERT that of Spark. Result: num_inserted_rows,
-num_updated_rows, num_deleted_rows.
+the SQL of pilum's filters, values of INSERT that of Spark; they are cast to the type of their
+column. Result: num_inserted_rows, num_updated_rows, num_deleted_rows.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
@@ -26,6 +27,7 @@ from pilum.spark.names import quoted
 from pilum.spark.statements.expressions import Sides, plain_text
 from pilum.spark.statements.grammar import Rule
 from pilum.spark.statements.places import at
+from pilum.spark.types import to_spark
 
 if TYPE_CHECKING:
     from pilum.spark.statements.call import Call
@@ -44,7 +46,7 @@ def run(call: Call) -> DataFrame:
         tree,
         one.alias,
         source.alias_or_name,
-        call.columns(one),
+        to_spark(call.dataset(one).schema),
         call.query(source, before="SELECT * FROM"),
     )
     merge = merging.merge_into(
@@ -66,14 +68,14 @@ class MergeText:
         tree: The statement, parsed by sqlglot.
         alias: The qualifier of the table's columns.
         source_alias: The qualifier of the source's columns.
-        columns: Columns of the table.
+        table: Columns of the table.
         source: The source rows.
     """
 
     tree: exp.Merge
     alias: str
     source_alias: str
-    columns: list[str]
+    table: StructType
     source: DataFrame
     sides: Sides = field(init=False)
 
@@ -84,6 +86,11 @@ class MergeText:
         self.inserted = self._inserted()
         self.sides = Sides(aliases, known, _RAW if self.inserted else "")
         self.plain = Sides(aliases, known)
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns of the table."""
+        return list(self.table.names)
 
     @property
     def whens(self) -> list[Any]:
@@ -130,10 +137,16 @@ class MergeText:
                 )
         alias = self.source_alias or "source"
         raw = [sf.col(quoted(name)).alias(_RAW + name) for name in frame.columns]
-        new = [
-            sf.expr(value.sql(dialect="spark")).alias(name) for name, value in self.inserted.items()
-        ]
+        new = [self._typed(name, value) for name, value in self.inserted.items()]
         return frame.alias(alias).select(*raw, *new)
+
+    def _typed(self, name: str, value: Any) -> Column:
+        """Return a value of INSERT in the type of its column, as in an INSERT statement."""
+        made = sf.expr(value.sql(dialect="spark"))
+        if name not in self.columns:
+            return made.alias(name)
+        column = self.table[name]
+        return made.cast(column.dataType).alias(name, metadata=column.metadata)
 
     def configure(self, merge: SparkMerge) -> None:
         """Configure a merge according to the clauses."""

@@ -136,11 +136,13 @@ def test_a_merge_computes_what_it_sets_and_inserts(spark: SparkSession, table: s
         WHEN MATCHED AND f.name = 'x' THEN UPDATE SET name = concat(t.name, f.name)
         WHEN MATCHED THEN DELETE
         WHEN NOT MATCHED THEN INSERT (id, name, vector)
-            VALUES (f.key, upper(f.name), array(1.0f, 2.0f))
+            VALUES (f.key, upper(f.name), array(1.0, 2))
         """,
         tables={"t": table},
     )
     assert rows(table) == [(0, "a"), (1, "bx"), (3, "d"), (4, "e"), (5, "f"), (9, "Z")]
+    made = lance.dataset(table).to_table(columns=["vector"], filter="id = 9")
+    assert made["vector"].to_pylist() == [[1, 2]]  # decimals, in the type of the column
 
 
 @pytest.mark.reference
