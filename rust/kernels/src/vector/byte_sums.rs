@@ -37,6 +37,23 @@ pub fn each_square<'a>(
     one_by_one(rows, query, visit)
 }
 
+/// Writes the sum of the squared differences of codes, times a factor, for each of some rows.
+pub fn l2_of_codes<'a>(
+    query: &[u8],
+    rows: impl Iterator<Item = Result<&'a [u8]>>,
+    factor: f64,
+    out: &mut [f32],
+) -> Result<()> {
+    let mut out = out.iter_mut();
+    each_square(rows.take(out.len()), query, |squares| match out.next() {
+        Some(out) => {
+            *out = distance::scaled(squares, factor);
+            ControlFlow::Continue(())
+        }
+        None => ControlFlow::Break(()),
+    })
+}
+
 fn one_by_one<'a>(
     rows: impl Iterator<Item = Result<&'a [u8]>>,
     query: &[u8],

@@ -9,12 +9,9 @@
 //! compare vectors one by one: their sums of float32 name the registers (`l2_of`, `product_of`), as
 //! the compiler does not find them in larger functions, and fuse products with sums.
 
-use std::ops::ControlFlow;
-
 use pulp::{Arch, Simd};
 
 use super::LANES;
-use super::byte_sums::each_square;
 use super::element::{Element, Wide};
 use crate::error::{Corrupt, Result};
 
@@ -91,23 +88,6 @@ pub fn hamming(query: &[u8], rows: &[u8], out: &mut [f32]) {
             }
         },
     );
-}
-
-/// Writes the sum of the squared differences of codes, times a factor, for each of some rows.
-pub fn l2_of_codes<'a>(
-    query: &[u8],
-    rows: impl Iterator<Item = Result<&'a [u8]>>,
-    factor: f64,
-    out: &mut [f32],
-) -> Result<()> {
-    let mut out = out.iter_mut();
-    each_square(rows.take(out.len()), query, |squares| match out.next() {
-        Some(out) => {
-            *out = scaled(squares, factor);
-            ControlFlow::Continue(())
-        }
-        None => ControlFlow::Break(()),
-    })
 }
 
 #[inline(always)]
@@ -279,6 +259,7 @@ pub fn scaled(squares: u64, factor: f64) -> f32 {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
     use super::*;
+    use crate::vector::byte_sums::l2_of_codes;
 
     fn values(n: usize, seed: u64) -> Vec<f64> {
         let mut state = seed;

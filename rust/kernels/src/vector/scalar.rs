@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use super::bounds::Target;
+use super::byte_sums::l2_of_codes;
 use super::distance::{self, Metric};
 use super::search::Store;
 use super::sieve::Sieve;
@@ -150,12 +151,12 @@ impl<'a> Codes<'a> {
         let (query, factor) = (self.queries.codes_of(self.query)?, step * step);
         let Some(sieve) = self.sieve.filter(|_| limit < f32::INFINITY && factor > 0.0) else {
             let rows = self.rows(rows)?.chunks_exact(self.queries.dimension);
-            return distance::l2_of_codes(query, rows.map(Ok), factor, out);
+            return l2_of_codes(query, rows.map(Ok), factor, out);
         };
         let limit = (f64::from(limit) / factor * (1.0 + ROUNDING)) as f32;
         sieve.measure_some(&self.target, rows.clone(), limit, out, |rows, out| {
             let each = rows.iter().map(|&row| self.rows(&(row..row + 1)));
-            distance::l2_of_codes(query, each, factor, out)
+            l2_of_codes(query, each, factor, out)
         })
     }
 }

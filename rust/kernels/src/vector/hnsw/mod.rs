@@ -12,3 +12,15 @@ pub mod scorer;
 pub mod search;
 pub mod storage;
 mod walk;
+
+use crate::error::{Result, out_of_range};
+
+const NODES: &str = "nodes of a graph";
+
+/// The values of a node.
+#[inline(always)]
+fn row<T>(rows: &[T], node: u32, width: usize) -> Result<&[T]> {
+    let start = node as usize * width;
+    rows.get(start..start + width)
+        .ok_or_else(|| out_of_range(NODES))
+}

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::storage::row;
+use super::row;
 use crate::error::Result;
 use crate::vector::byte_sums::each_square;
 use crate::vector::distance::{differing_bits, l2_of, product, product_of, scaled};

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::scorer::Scorer;
+use super::{NODES, row};
 use crate::error::{Result, ensure, out_of_range};
 use crate::vector::byte_sums::each_square;
 use crate::vector::distance::{differing_bits, l2_of, product_of, scaled};
@@ -21,8 +22,6 @@ use crate::vector::scalar::Bounds;
 
 /// The largest dimension: sums of products of bytes then fit 32 bits.
 pub const MAX_DIMENSION: usize = 1 << 16;
-
-const NODES: &str = "nodes of a graph";
 
 /// Vectors of a partition, and how they are compared.
 #[derive(Clone, Copy)]
@@ -404,14 +403,6 @@ impl<'a> Words<'a> {
 
 fn ensure_length(found: usize, expected: usize) -> Result<()> {
     ensure(found == expected, "query, values", found, expected)
-}
-
-/// The values of a node.
-#[inline(always)]
-pub fn row<T>(rows: &[T], node: u32, width: usize) -> Result<&[T]> {
-    let start = node as usize * width;
-    rows.get(start..start + width)
-        .ok_or_else(|| out_of_range(NODES))
 }
 
 /// The dot product of two decoded codes.
