@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tomllib
 import zlib
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -245,3 +247,33 @@ def test_the_diagrams_are_those_of_the_code() -> None:
     assert [floor_of[name] for name in drawn] == sorted(floor_of[name] for name in drawn)
     for name, draw in diagrams.PICTURES.items():
         assert (diagrams.IMAGES / name).read_text(encoding="utf-8") == draw()
+
+
+def test_no_files_of_the_kernels_import_each_other_in_a_circle() -> None:
+    root = ROOT / "rust" / "kernels" / "src"
+    texts = {
+        path.relative_to(root).with_suffix("").as_posix().removesuffix("/mod"): path.read_text()
+        for path in root.rglob("*.rs")
+    }
+    graph = {name: imported_by(name, text, texts.keys()) for name, text in texts.items()}
+    assert len(graph) > 50
+    assert all(any(graph[name]) for name in ("mini_block", "vector/search"))
+    TopologicalSorter(graph).prepare()  # the CycleError names the files
+
+
+def imported_by(name: str, text: str, known: Collection[str]) -> set[str]:
+    """The files of which a file of Rust uses something, in its own code, not in its tests."""
+    code, _, _ = text.partition("#[cfg(test)]")
+    parent = name.rpartition("/")[0]
+    folder = {"crate": "", "super": parent, "super::super": parent.rpartition("/")[0]}
+    found = set()
+    for start, path, several in re.findall(
+        r"\b(crate|super(?:::super)?)::([\w:]*)(\{[^}]*)?", code
+    ):
+        parts = [part for part in (folder[start], *path.split("::")) if part]
+        ends = re.findall(r"\w+", several) or [""]
+        for end in ends:
+            whole = "/".join([*parts, end]).split("/")
+            prefixes = ("/".join(whole[:count]) for count in range(len(whole), 0, -1))
+            found.add(next((prefix for prefix in prefixes if prefix in known), name))
+    return found - {name}
