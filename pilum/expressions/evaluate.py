@@ -8,9 +8,7 @@ integer by zero and a cast that does not fit are errors, not wrong rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -44,6 +42,7 @@ from pilum.expressions.nodes import (
     walk,
 )
 from pilum.expressions.patterns import match_like
+from pilum.expressions.remainder import remainder
 from pilum.expressions.types import FALSE, TRUE, is_text, scalar_of
 
 __all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]
@@ -115,30 +114,9 @@ def _constant(node: Constant, batch: pa.RecordBatch) -> Datum:
 
 def _arithmetic(node: Arithmetic, batch: pa.RecordBatch) -> Datum:
     left, right = evaluate(node.left, batch), evaluate(node.right, batch)
-    floating = pt.is_floating(left.type)
     if node.operator == "%":
-        return _remainder(left, right, floating)
-    return (_FLOATING if floating else _CHECKED)[node.operator](left, right)
-
-
-def _remainder(left: Datum, right: Datum, floating: bool) -> Datum:
-    """Return the remainder with the sign of the dividend."""
-    if not floating:
-        quotient = pc.divide_checked(left, right)
-        return pc.subtract(left, pc.multiply(quotient, right))  # neither exceeds `left`
-    missing = pc.or_(pc.is_null(left), pc.is_null(right))
-    with np.errstate(all="ignore"):
-        values = np.fmod(_floats(left), _floats(right))
-    return pc.if_else(missing, scalar_of(None, left.type), _from_floats(values, left.type))
-
-
-def _floats(values: Datum) -> Any:
-    filled = pc.fill_null(values, scalar_of(0.0, values.type))
-    return filled.as_py() if isinstance(filled, pa.Scalar) else filled.to_numpy()
-
-
-def _from_floats(values: Any, arrow: pa.DataType) -> Datum:
-    return pa.array(values, arrow) if np.ndim(values) else scalar_of(float(values), arrow)
+        return remainder(left, right)
+    return (_FLOATING if pt.is_floating(left.type) else _CHECKED)[node.operator](left, right)
 
 
 def _negative(node: Negative, batch: pa.RecordBatch) -> Datum:
