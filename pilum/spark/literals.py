@@ -46,9 +46,11 @@ def _double(value: Any) -> str | None:
 
 
 def _float(value: Any) -> str | None:
-    # A literal between two floats must not be rounded to one of them.
-    is_exact = isinstance(value, float) and float(np.float32(value)) == value
-    return _double(value) if is_exact else None
+    # A literal between two floats, or beyond all of them, must not be rounded to one of them.
+    if not isinstance(value, float):
+        return None
+    with np.errstate(over="ignore"):
+        return _double(value) if float(np.float32(value)) == value else None
 
 
 def _boolean(value: Any) -> str | None:
