@@ -260,7 +260,7 @@ class DirectoryNamespace(TableOperations, VersionOperations):
         folder, is_new = self._written_folder(names, mode)
         location = self._folders.location(folder)
         given = request.storage_options or {}
-        if "manifest_store" in given:  # its files would be anywhere
+        if "manifest_store" in map(str.lower, given):  # its files would be anywhere
             raise api.InvalidInputError("storage_options: manifest_store is none of a request")
         options = {**self._folders.options, **given}
         written_as = "overwrite" if mode == "overwrite" else "create"

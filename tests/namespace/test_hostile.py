@@ -148,8 +148,11 @@ def test_damaged_streams_are_refused(namespace: Any) -> None:
             namespace.insert_into_table(api.InsertIntoTableRequest(id=["t"]), data)
 
 
-def test_options_of_a_request_do_not_write_elsewhere(namespace: Any, tmp_path: Path) -> None:
-    options = {"manifest_store": f"sqlite:///{tmp_path}/versions.db"}
+@pytest.mark.parametrize("name", ["manifest_store", "Manifest_Store"])
+def test_options_of_a_request_do_not_write_elsewhere(
+    namespace: Any, tmp_path: Path, name: str
+) -> None:
+    options = {name: f"sqlite:///{tmp_path}/versions.db"}
     request = api.CreateTableRequest(id=["u"], storage_options=options)
     with pytest.raises(api.InvalidInputError, match="manifest_store"):
         namespace.create_table(request, stream())

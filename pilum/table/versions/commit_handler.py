@@ -304,8 +304,9 @@ def _named(dynamo: str | None, options: Mapping[str, str]) -> Iterator[CommitHan
     """Yield the commit handlers that a DynamoDB table of the location and the options specify."""
     if dynamo:
         yield ExternalManifests(DynamoEntries.of(dynamo, options))
-    if (option := options.get(_OPTION)) is not None:
-        yield ExternalManifests(_entries(option, options))
+    for key, option in options.items():
+        if key.lower() == _OPTION:
+            yield ExternalManifests(_entries(option, options))
 
 
 def _without_parameter(uri: str) -> tuple[str, str | None]:

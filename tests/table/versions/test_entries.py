@@ -91,6 +91,14 @@ def test_branches_and_clones_are_decided_about_in_the_same_way(tmp_path: Path) -
     assert clone.to_table()["a"].to_pylist() == [1, 3, 4]
 
 
+@pytest.mark.parametrize("name", ["manifest_store", "Manifest_Store", "MANIFEST_STORE"])
+def test_the_case_of_the_option_does_not_matter(tmp_path: Path, name: str) -> None:
+    options = {name: f"sqlite://{tmp_path}/entries.db"}
+    pilum.write_dataset({"a": [1]}, tmp_path / "t", storage_options=options)
+    entries = SqliteEntries(f"{tmp_path}/entries.db")
+    assert entries.get_latest(f"{tmp_path}/t") == (1, NamingScheme.V2.manifest_path(1))
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "boto3", "psycopg"])
 def test_a_server_that_is_gone_is_an_os_error(tmp_path: Path, kind: str) -> None:
     nowhere = {**aws_options("http://x"), "dynamodb_endpoint": "http://127.0.0.1:9"}
