@@ -162,7 +162,8 @@ class TableOperations(RowOperations):
     ) -> api.DescribeTableIndexStatsResponse:
         """Return how many rows an index covers."""
         with errors_of_namespaces():
-            found = self._table(request).stats.index_stats(_index_name(request))
+            table = self._table(request, request.version)
+            found = table.stats.index_stats(_index_name(request))
         stats: api.DescribeTableIndexStatsResponse
         stats = _chosen(found, api.DescribeTableIndexStatsResponse)
         return stats

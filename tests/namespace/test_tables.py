@@ -114,6 +114,9 @@ def test_columns_and_indices_are_added_and_dropped(ask: Ask) -> None:
     assert (index.num_indexed_rows, index.num_unindexed_rows) == (3, 3)
     stats = ask("describe_table_index_stats", index_name="x_idx")
     assert (stats.num_indexed_rows, stats.num_unindexed_rows) == (3, 3)
+    older = ask("list_table_versions").versions[-2].version
+    stats = ask("describe_table_index_stats", index_name="x_idx", version=older)
+    assert (stats.num_indexed_rows, stats.num_unindexed_rows) == (3, 0)
     ask("drop_table_index", index_name="x_idx")
     found = ask("get_table_stats")
     assert (found.num_rows, found.num_indices, found.fragment_stats.num_fragments) == (6, 0, 2)
@@ -130,6 +133,12 @@ def test_columns_and_indices_are_added_and_dropped(ask: Ask) -> None:
         ("get_table_tag_version", {"tag": "nothing"}, "TableTagNotFoundError"),
         ("drop_table_index", {"index_name": "nothing"}, "TableIndexNotFoundError"),
         ("drop_table_index", {}, "InvalidInputError"),
+        ("describe_table_index_stats", {"index_name": "nothing"}, "TableIndexNotFoundError"),
+        (
+            "describe_table_index_stats",
+            {"index_name": "x_idx", "version": 9},
+            "TableVersionNotFoundError",
+        ),
         ("alter_table_add_columns", {"new_columns": [{"name": "y"}]}, "UnsupportedOperationError"),
         ("rename_table", {"new_table_name": "u"}, "UnsupportedOperationError"),
         ("update_table", {"updates": [["nothing", "1"]]}, "TableColumnNotFoundError"),
