@@ -11,6 +11,8 @@ join       Arrow unites dictionaries, unless one has a null; else values are joi
 least, greatest
            Arrow and NumPy ignore a NaN, but forget all values before one that is signaling. Floats
            get quiet NaNs first.
+objects    Arrow raises an error for moments that Python has no object for, such as those after the
+           year 9999. They become texts.
 reinterpret as another type of the same layout, through Arrow's C interface.
 """
 
@@ -35,6 +37,8 @@ __all__ = [
     "is_picked_wrongly",
     "join_arrays",
     "list_offsets",
+    "python_value",
+    "python_values",
     "retyped",
     "storage_type",
     "taken",
@@ -163,6 +167,31 @@ def with_quiet_nans(values: pa.Array) -> pa.Array:
     if not pc.any(is_nan).as_py():
         return values
     return pc.if_else(is_nan, pa.scalar(np.nan, pa.float64()).cast(values.type), values)
+
+
+def python_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return values as Python objects; see `python_value`."""
+    try:
+        found: list[Any] = values.to_pylist()
+    except (ValueError, OverflowError):
+        return [python_value(value) for value in values]
+    return found
+
+
+def python_value(value: pa.Scalar) -> Any:
+    """Return a value as a Python object: a text if Python has none for a moment, at any depth.
+
+    Those are moments before the year 1 or after the year 9999 and, without pandas, those with
+    fractions of a microsecond.
+    """
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        if pt.is_struct(value.type):
+            return {name: python_value(member) for name, member in value.items()}
+        if pt.is_nested(value.type):
+            return python_values(value.values)
+        return str(value.cast(pa.string()).as_py())
 
 
 def has_dictionaries(kind: pa.DataType) -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from pilum.arrays import python_values
 from pilum.cli.arguments import AsJson, At, Columns, Storage, Table, opened, pairs, storage_options
 from pilum.cli.outcome import Exit
 from pilum.cli.output import console, note, print_grid, print_json, print_line, say, shown_json
@@ -18,7 +19,7 @@ from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
 from pilum.inspection.conversion import FORMATS, exists, replacing, write_rows
 from pilum.inspection.following import NewVersion, last_rows, new_versions
 from pilum.inspection.queries import query
-from pilum.inspection.values import json_lines
+from pilum.inspection.values import json_lines, rows_of
 from pilum.pictures.words import size_text, visible
 from pilum.storage.open import open_object
 
@@ -138,7 +139,7 @@ def sql(
 
 def _print_rows(rows: pa.Table, as_json: bool) -> None:
     if as_json:
-        print_json(rows.to_pylist())
+        print_json(list(rows_of(rows)))
         return
     printer = console()
     most = max(printer.width // _COLUMN_CHARACTERS, 1)
@@ -146,7 +147,7 @@ def _print_rows(rows: pa.Table, as_json: bool) -> None:
     values = (
         [_shortened(row[place]) for place in range(len(names))]
         for row in zip(
-            *(rows.column(place).to_pylist() for place in range(len(names))), strict=True
+            *(python_values(rows.column(place)) for place in range(len(names))), strict=True
         )
     )
     numbers = [
@@ -185,7 +186,7 @@ def _print_batches(
                 batch = batch.append_column("_change_type", pa.repeat("delete", len(batch)))
             sys.stdout.write(shown_json(json_lines(batch).decode()))
         else:
-            for row in batch.to_pylist():
+            for row in rows_of(batch):
                 say(
                     mark
                     + "  ".join(f"{visible(name)}={_shortened(one)}" for name, one in row.items())

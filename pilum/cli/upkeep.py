@@ -178,7 +178,7 @@ def cleanup(
     as_json: AsJson = False,
 ) -> Exit:
     """Remove old versions, and the files that no other version needs."""
-    dataset, age = opened(table, storage), timedelta(days=older_than_days)
+    dataset, age = opened(table, storage), _age(older_than_days)
     if dry_run:
         planned = dataset.cleanup_old_versions(
             age, delete_unverified=delete_unverified, dry_run=True
@@ -194,3 +194,10 @@ def cleanup(
     for warning in left.warnings:
         note(warning)
     return Exit.DONE
+
+
+def _age(days: float) -> timedelta:
+    try:
+        return timedelta(days=days)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"--older-than-days {days}: {error}") from error

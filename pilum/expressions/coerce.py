@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays import python_value
 from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
 from pilum.expressions.geometry.layouts import EXTENSION_NAME, LISTS, layout_of
@@ -358,7 +359,7 @@ def _named(side: Typed) -> str:
     """Return the name of a column or constant, as users write it."""
     if isinstance(side.node, Column):
         return f"column {'.'.join(side.node.path)!r}"
-    return repr(side.node.value.as_py()) if isinstance(side.node, Constant) else ""
+    return repr(python_value(side.node.value)) if isinstance(side.node, Constant) else ""
 
 
 def cast_to(side: Typed, arrow: pa.DataType) -> Expression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,13 +12,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["json_lines", "plain"]
+from pilum.arrays import python_values
+
+__all__ = ["json_lines", "plain", "rows_of"]
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
     """Return the rows of a batch as one JSON object per line, in UTF-8."""
-    rows = (json.dumps(plain(row), ensure_ascii=False) for row in batch.to_pylist())
+    rows = (json.dumps(plain(row), ensure_ascii=False) for row in rows_of(batch))
     return "".join(f"{row}\n" for row in rows).encode()
+
+
+def rows_of(data: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield rows as dicts; moments that Python has no object for are texts."""
+    names = data.schema.names
+    if not names:
+        yield from ({} for _ in range(data.num_rows))
+        return
+    for row in zip(*map(python_values, data.columns), strict=True):
+        yield dict(zip(names, row, strict=True))
 
 
 def plain(value: Any) -> Any:

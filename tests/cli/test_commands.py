@@ -133,6 +133,35 @@ def test_rows_are_shown_short(table: str, capsys: pytest.CaptureFixture[str]) ->
     assert as_json("show", table, "-c", "id", "-n", "1", capsys=capsys) == [{"id": 5}]
 
 
+def test_moments_that_python_has_no_object_for_are_shown_as_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = str(tmp_path / "far")
+    days = pa.array([10_000_000, 0, None], pa.int32()).cast(pa.date32())
+    far = pa.StructArray.from_arrays([pa.array([5 * 10**14], pa.timestamp("ms"))], ["at"])
+    nested = pa.ListArray.from_arrays([0, 1, 1, 1], far)
+    pilum.write_dataset(pa.table({"day": days, "events": nested}), uri)
+    expected = [
+        {"day": "29349-01-26", "events": [{"at": "17814-05-16 00:53:20.000"}]},
+        {"day": "1970-01-01", "events": []},
+        {"day": None, "events": []},
+    ]
+    assert as_json("show", uri, capsys=capsys) == expected
+    assert "29349-01-26" in run("show", uri, capsys=capsys)
+    lines = run("tail", uri, "--json", capsys=capsys).splitlines()
+    assert [json.loads(line) for line in lines] == expected
+    [day, _] = as_json("stats", uri, capsys=capsys)
+    assert (day["min"], day["max"]) == ("1970-01-01", "29349-01-26")
+
+
+@pytest.mark.parametrize("days", ["1e9", "inf", "nan"])
+def test_an_age_that_is_no_number_of_days_is_refused(
+    table: str, capsys: pytest.CaptureFixture[str], days: str
+) -> None:
+    assert main(["cleanup", table, "--dry-run", "--older-than-days", days]) == 1
+    assert "InvalidInputError: --older-than-days" in capsys.readouterr().err
+
+
 def test_names_and_values_do_not_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

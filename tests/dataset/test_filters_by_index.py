@@ -145,3 +145,12 @@ def test_a_pattern_without_wildcards_is_a_text_of_the_column(
     dataset = pilum.write_dataset(pa.table({"s": texts}), tmp_path / "t")
     dataset.create_scalar_index("s", index_type)
     assert dataset.to_table(filter="s like '77'")["s"].to_pylist() == ["77"]
+
+
+def test_plans_show_moments_that_python_has_no_object_for(tmp_path: Path) -> None:
+    days = pa.array([10_000_000, 0], pa.int32()).cast(pa.date32())
+    dataset = pilum.write_dataset(pa.table({"day": days}), tmp_path / "t")
+    dataset.create_scalar_index("day", "BTREE")
+    scanner = dataset.scanner(filter="day = cast(10000000 as date)")
+    assert "day = 29349-01-26" in scanner.explain_plan()
+    assert scanner.to_table().num_rows == 1

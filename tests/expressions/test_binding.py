@@ -65,6 +65,7 @@ def test_an_unknown_column_is_named_with_the_known_ones(condition: str, named: s
     ("condition", "reason"),
     [
         ("a = '1'", "int32 does not compare with string"),
+        ("a = cast(10000000 as date)", "'29349-01-26'"),
         ("s = 1", "string does not compare with int64"),
         ("b = 1", "bool does not compare with int64"),
         ("s > X'00'", "does not compare"),

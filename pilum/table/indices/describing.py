@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.arrays import python_value
 from pilum.index.queries import (
     Between,
     HasAll,
@@ -126,4 +127,4 @@ def _values(values: pa.Array) -> str:
 
 def _value(value: pa.Scalar) -> str:
     is_text = pt.is_string(value.type) or pt.is_large_string(value.type)
-    return repr(value.as_py()) if is_text else str(value)
+    return repr(value.as_py()) if is_text else str(python_value(value))

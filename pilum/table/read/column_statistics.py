@@ -18,7 +18,7 @@ data stream" (2002).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pilum.arrays import with_quiet_nans
+from pilum.arrays import python_value
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -58,31 +58,38 @@ class ColumnSummary:
     Attributes:
         num_rows: Number of rows.
         null_count: Number of these rows that are null.
-        min: The smallest value; None if there is none, or the type has no order. NaN is ignored.
-        max: The largest value; None in the same cases.
+        bounds: The smallest and the largest value, null if there is none; None if the type has no
+            order. NaN is ignored.
         distinct: Sketch of the distinct values; None for nested types.
     """
 
     num_rows: int = 0
     null_count: int = 0
-    min: Any = None
-    max: Any = None
+    bounds: pa.Array | None = None
     distinct: Distinct | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, values: pa.Array) -> ColumnSummary:
         """Summarize an array."""
-        least, most = _bounds(values)
         distinct = Distinct().with_values(values) if can_count(values.type) else None
-        return cls(len(values), values.null_count, least, most, distinct)
+        return cls(len(values), values.null_count, _bounds(values), distinct)
+
+    @property
+    def min(self) -> Any:
+        """The smallest value, as `python_value`; None if there is none."""
+        return None if self.bounds is None else python_value(self.bounds[0])
+
+    @property
+    def max(self) -> Any:
+        """The largest value, in the same way."""
+        return None if self.bounds is None else python_value(self.bounds[1])
 
     def joined(self, other: ColumnSummary) -> ColumnSummary:
         """Return the summary of the rows of both."""
         return ColumnSummary(
             self.num_rows + other.num_rows,
             self.null_count + other.null_count,
-            _chosen(min, self.min, other.min),
-            _chosen(max, self.max, other.max),
+            _joined_bounds(self.bounds, other.bounds),
             _both(self.distinct, other.distinct),
         )
 
@@ -100,22 +107,25 @@ def summarize(
     return found
 
 
-def _bounds(values: pa.Array) -> tuple[Any, Any]:
+def _bounds(values: pa.Array) -> pa.Array | None:
     kind = values.type
     if not can_count(kind) or pt.is_interval(kind):
-        return None, None
+        return None
     if pt.is_dictionary(kind):
         values = values.dictionary_decode()
     elif (comparable := _COMPARABLE.get(kind)) is not None:
         values = values.cast(comparable)
-    found = pc.min_max(with_quiet_nans(values))
-    return found["min"].as_py(), found["max"].as_py()
+    if pt.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+    kind = values.type
+    found = pc.min_max(values.view(pa.int64()) if pt.is_duration(kind) else values)
+    return pa.concat_arrays([pa.repeat(found[name], 1) for name in ("min", "max")]).view(kind)
 
 
-def _chosen(choose: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+def _joined_bounds(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
     if one is None or other is None:
         return other if one is None else one
-    return choose(one, other)
+    return _bounds(pa.concat_arrays([one, other]))
 
 
 def _both(one: Distinct | None, other: Distinct | None) -> Distinct | None:

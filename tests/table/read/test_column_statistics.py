@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,16 +26,36 @@ def test_summaries_of_parts_join_to_that_of_the_table(tmp_path: Path) -> None:
     dataset.delete("a = 2")
     found = summarize(dataset.snapshot, table.column_names)
     distinct = {name: one.distinct and one.distinct.count for name, one in found.items()}
-    assert found == {
-        "a": ColumnSummary(3, 1, 1, 3),
-        "text": ColumnSummary(3, 1, "b", "ä"),
-        "half": ColumnSummary(3, 0, 1.0, 3.0),
-        "nested": ColumnSummary(3, 1),
-        "nothing": ColumnSummary(3, 3),
+    facts = {name: (one.num_rows, one.null_count, one.min, one.max) for name, one in found.items()}
+    assert facts == {
+        "a": (3, 1, 1, 3),
+        "text": (3, 1, "b", "ä"),
+        "half": (3, 0, 1.0, 3.0),
+        "nested": (3, 1, None, None),
+        "nothing": (3, 3, None, None),
     }
     assert distinct == {"a": 2, "text": 2, "half": 3, "nested": None, "nothing": 0}
     part = summarize(dataset.snapshot, ["a"], [0])["a"]
     assert part.joined(summarize(dataset.snapshot, ["a"], [1])["a"]) == found["a"]
+
+
+def test_parts_with_nan_alone_do_not_change_the_bounds() -> None:
+    parts = [[float("nan")] * 2, [2.0, float("nan")], [1.0], [float("nan")]]
+    for order in (parts, parts[::-1]):
+        found = ColumnSummary()
+        for part in order:
+            found = found.joined(ColumnSummary.of(pa.array(part)))
+        assert (found.min, found.max) == (1.0, 2.0)
+    only = ColumnSummary.of(pa.array(parts[0]))
+    assert (only.min, only.max) == (None, None)
+
+
+def test_durations_and_moments_that_python_has_no_object_for_have_bounds() -> None:
+    durations = ColumnSummary.of(pa.array([5, None, -3], pa.duration("s")))
+    assert (durations.min, durations.max) == (timedelta(seconds=-3), timedelta(seconds=5))
+    days = pa.array([10_000_000, None, 0], pa.int32()).cast(pa.date32())
+    dates = ColumnSummary.of(days).joined(ColumnSummary.of(days.slice(2)))
+    assert (dates.min, dates.max) == (date(1970, 1, 1), "29349-01-26")
 
 
 KINDS = [
