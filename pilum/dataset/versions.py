@@ -382,11 +382,11 @@ def snapshot_at(snapshot: Snapshot, reference: Reference) -> Snapshot:
 
 def moment(asof: Any) -> datetime:
     """Parse a datetime, a date (its first moment) or ISO 8601 text, local time without a zone."""
-    if isinstance(asof, datetime):
-        return asof
-    if isinstance(asof, date):
-        return datetime.combine(asof, time.min)
     try:
+        if isinstance(asof, datetime):  # or a timestamp of pandas, whose methods differ
+            return datetime.combine(asof.date(), asof.timetz())
+        if isinstance(asof, date):
+            return datetime.combine(asof, time.min)
         return datetime.fromisoformat(asof)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,33 @@ def test_as_of_a_moment(path: Path) -> None:
     tomorrow = second.date() + datetime.timedelta(days=1)
     for later in (tomorrow, tomorrow.isoformat()):
         assert pilum.dataset(path, asof=later).version == 3
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_ends_of_the_calendar_are_moments(
+    path: Path, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for last in (datetime.datetime.max, datetime.datetime.max.replace(tzinfo=datetime.UTC)):
+            assert pilum.dataset(path, asof=last).version == 3
+        for first in (datetime.datetime.min, datetime.date.min, "0001-01-01"):
+            with pytest.raises(VersionNotFoundError, match="as old as"):
+                pilum.dataset(path, asof=first)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_as_of_a_timestamp_of_pandas(path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    second = pandas.Timestamp(pilum.dataset(path).versions()[1]["timestamp"])
+    here = datetime.datetime.now().astimezone().tzinfo
+    for asof in (second, second.tz_localize(here)):
+        assert pilum.dataset(path, asof=asof).version == 2
+    with pytest.raises(InvalidInputError, match="asof"):
+        pilum.dataset(path, asof=pandas.NaT)
 
 
 def test_a_moment_before_the_table(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ class Snapshot:
         names = list_manifests(store)
         if not names:
             raise no_table(store)
-        moment = when.astimezone()
+        moment = _zoned(when)
         tasks = (partial(_loaded_or_damage, store, name) for name in reversed(names))
         damage: CorruptFileError | None = None
         for manifest in prefetch(store, tasks):
@@ -202,6 +202,14 @@ class Snapshot:
             report = {"event": "loading", "uri": store.uri, "version": manifest.version}
             emit(DATASET_EVENTS, status="success", **report)
         return cls(store, with_counted_rows(store, manifest, session), session)
+
+
+def _zoned(when: datetime) -> datetime:
+    """Return a moment with a time zone: that of this machine if it has none."""
+    try:
+        return when.astimezone()
+    except (OverflowError, ValueError):  # at an end of the calendar, where zones do not matter
+        return when.replace(tzinfo=UTC)
 
 
 def _slot_of_newest(session: Session, store: Store) -> CacheSlot | None:
