@@ -226,3 +226,22 @@ def test_columns_of_binary_that_are_not_marked_as_json(place: Path) -> None:
         with pytest.raises(InvalidInputError, match=words):
             dataset.optimize.optimize_indices()
         assert dataset.version == dataset.latest_version == 3
+
+
+@pytest.mark.parametrize("values", [["b", "a", None], [2, 1, None]], ids=["texts", "integers"])
+def test_zone_maps_of_dictionaries_are_kept(tmp_path: Path, values: list[Any]) -> None:
+    """The reference makes them, without bounds; both libraries go on with what the other wrote."""
+    column = pa.array(values * 4).dictionary_encode()
+    _reference(str(tmp_path / "t"), column, "ZONEMAP", "2.2", rows_per_zone=5)
+    for library in (pilum, lance):
+        library.write_dataset(pa.table({"a": column}), str(tmp_path / "t"), mode="append")
+        dataset = library.dataset(str(tmp_path / "t"))
+        dataset.optimize.optimize_indices(num_indices_to_merge=5)
+        dataset.optimize.compact_files()
+        wanted = "'a'" if isinstance(values[0], str) else "1"
+        for other in (pilum, lance):
+            table: Any = other.dataset(str(tmp_path / "t"))
+            num_rows = table.count_rows()
+            counts = [table.count_rows(f) for f in (f"a = {wanted}", f"a > {wanted}", "a IS NULL")]
+            assert counts == [num_rows // 3] * 3
+            assert len(table.list_indices()) == 1

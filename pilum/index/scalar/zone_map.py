@@ -258,17 +258,21 @@ def _bounds_of_numbers(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.A
 
 def _bounds_of_others(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Array]:
     """Return the same columns as `_bounds_of_numbers` for other types; none of them has NaN."""
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    nulls = np.add.reduceat(is_null, bounds[:-1], dtype=np.uint32)
+    return [*_ends(values, bounds), pa.array(nulls), pa.array(np.zeros_like(nulls))]
+
+
+def _ends(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Array]:
+    """Return the least and the greatest value of each zone."""
+    if pt.is_dictionary(values.type):  # indices of the reference, which stores none of them
+        return [pa.nulls(len(bounds) - 1, values.type)] * 2
     zones = [
         values.slice(start, stop - start)
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
     ends = [pc.min_max(zone) for zone in zones]
-    least, most = (
-        pa.concat_arrays([pa.repeat(end[name], 1) for end in ends]) for name in ("min", "max")
-    )
-    is_null = values.is_null().to_numpy(zero_copy_only=False)
-    nulls = np.add.reduceat(is_null, bounds[:-1], dtype=np.uint32)
-    return [least, most, pa.array(nulls), pa.array(np.zeros_like(nulls))]
+    return [pa.concat_arrays([pa.repeat(end[name], 1) for end in ends]) for name in ("min", "max")]
 
 
 def _known(mask: pa.Array) -> _Mask:
