@@ -18,7 +18,7 @@ from pilum.expressions.coerce import (
     Typed,
     align,
     cast_to,
-    compared_integers,
+    compared_exactly,
     geometry,
     in_set,
     list_operands,
@@ -179,9 +179,9 @@ class Binder:
         if quick is not None:
             return Typed(quick, _BOOLEAN)
         left, right = self.bind(node.left), self.bind(node.right)
-        exact = compared_integers(node.operator, left, right.node)
+        exact = compared_exactly(node.operator, left, right.node)
         if exact is None:
-            exact = compared_integers(MIRRORED[node.operator], right, left.node)
+            exact = compared_exactly(MIRRORED[node.operator], right, left.node)
         if exact is None:
             one, other = _meet(left, right)
             exact = Compare(node.operator, one.node, other.node)

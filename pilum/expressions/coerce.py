@@ -54,7 +54,7 @@ __all__ = [
     "align",
     "at_zone",
     "cast_to",
-    "compared_integers",
+    "compared_exactly",
     "fit",
     "geometry",
     "in_set",
@@ -66,6 +66,11 @@ __all__ = [
 
 _HALF_ENDS = 65520
 _UNIT_OF_DIGITS = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
+_MOST_SECONDS = {"s": 2**63, "ms": 2**63 // 10**3, "us": 2**63 // 10**6, "ns": 2**63 // 10**9}
+"""The most seconds before and after 1970 that timestamps of each unit hold."""
+
+_ZONE_SECONDS = 24 * 3600
+"""Local time differs by less from UTC."""
 
 
 def scalar(value: LiteralValue) -> pa.Scalar:
@@ -293,17 +298,29 @@ def _own_decimal(side: Typed) -> Typed:
     return Typed(cast_to(side, arrow), arrow)
 
 
-def compared_integers(operator: str, side: Typed, constant: Expression) -> Expression | None:
-    """Compare integers with a number that their type cannot hold, such as 1.5.
+def compared_exactly(operator: str, side: Typed, constant: Expression) -> Expression | None:
+    """Compare integers or timestamps with a constant that their type cannot hold.
+
+    Such constants are 1.5, and the year 9999 for nanoseconds.
 
     Returns:
         A comparison with an integer, or a test that no or every value passes, and null for null;
         None for other operands.
     """
-    if not (isinstance(constant, Constant) and pt.is_integer(side.type)):
+    if isinstance(side.node, Constant) or not isinstance(constant, Constant):
         return None
-    value, arrow = constant.value, side.type
-    if isinstance(side.node, Constant) or not is_number(value.type) or not value.is_valid:
+    if not constant.value.is_valid:
+        return None
+    if pt.is_integer(side.type):
+        return _compared_integers(operator, side, constant.value)
+    if pt.is_timestamp(side.type):
+        return _compared_timestamps(operator, side, constant.value)
+    return None
+
+
+def _compared_integers(operator: str, side: Typed, value: pa.Scalar) -> Expression | None:
+    arrow = side.type
+    if not is_number(value.type):
         return None
     number = value.as_py()
     if not math.isfinite(number) or fit(value, arrow) is not None:
@@ -311,14 +328,30 @@ def compared_integers(operator: str, side: Typed, constant: Expression) -> Expre
     floor, is_signed = math.floor(number), pt.is_signed_integer(arrow)
     most = 2 ** (arrow.bit_width - is_signed) - 1
     least = -most - 1 if is_signed else 0
-    nothing = InSet(side.node, array_of([], arrow), has_null=False)
+    if operator not in {"=", "<>"} and least <= floor < most:
+        bound = Constant(scalar_of(floor, arrow))
+        return Compare("<=" if operator in {"<", "<="} else ">", side.node, bound)
+    return _compared_beyond(operator, side, is_above=floor >= most)
+
+
+def _compared_timestamps(operator: str, side: Typed, value: pa.Scalar) -> Expression | None:
+    if is_text(value.type):
+        value = parse_temporal(value.as_py(), side.type)
+    if not (pt.is_timestamp(value.type) or pt.is_date(value.type)):
+        return None
+    seconds = int(value.cast(pa.timestamp("s"), safe=False).value)
+    margin = _ZONE_SECONDS if side.type.tz else 0
+    if abs(seconds) <= _MOST_SECONDS[side.type.unit] + margin:
+        return None
+    return _compared_beyond(operator, side, is_above=seconds > 0)
+
+
+def _compared_beyond(operator: str, side: Typed, is_above: bool) -> Expression:
+    """Compare values with a constant that none of them equals, and that is above or below all."""
+    nothing = InSet(side.node, array_of([], side.type), has_null=False)
     if operator in {"=", "<>"}:
         return nothing if operator == "=" else Not(nothing)
-    is_less = operator in {"<", "<="}
-    if least <= floor < most:
-        bound = Constant(scalar_of(floor, arrow))
-        return Compare("<=" if is_less else ">", side.node, bound)
-    return nothing if is_less == (floor < least) else Not(nothing)
+    return Not(nothing) if (operator in {"<", "<="}) == is_above else nothing
 
 
 def list_operands(lists: Typed, other: Typed) -> list[Typed]:

@@ -217,6 +217,35 @@ def test_integers_are_compared_with_numbers_beyond_38_digits() -> None:
         rows(f"i < {'9' * 80}", i=[1])
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("t < '9999-12-31'", [0, 1]),
+        ("t <= timestamp '2262-04-12 00:00:00'", [0, 1]),
+        ("t >= date '9999-12-31'", []),
+        ("'1600-01-01' < t", [0, 1]),
+        ("t < '1600-01-01'", []),
+        ("t = timestamp '9999-12-31 00:00:00'", []),
+        ("t <> timestamp '9999-12-31 00:00:00'", [0, 1]),
+        ("NOT t > '9999-12-31 00:00:00'", [0, 1]),
+        ("t BETWEEN '0001-01-01' AND '9999-12-31'", [0, 1]),
+        ("(t < '9999-12-31') IS NULL", [2]),
+        ("z < '9999-12-31'", [0, 1]),
+        ("z < '2300-01-01 00:00:00+01:00'", [0, 1]),
+    ],
+)
+def test_nanoseconds_are_compared_with_moments_that_they_cannot_hold(
+    condition: str, expected: list[int]
+) -> None:
+    ends = [-(2**63), 2**63 - 1, None]
+    found = rows(
+        condition,
+        t=pa.array(ends, pa.timestamp("ns")),
+        z=pa.array(ends, pa.timestamp("ns", "Asia/Tokyo")),
+    )
+    assert found == expected
+
+
 @pytest.mark.parametrize("column", ["us", "zoned"])
 def test_casts_to_larger_units_of_time_round_towards_zero(column: str) -> None:
     moments = [-1_500_000, -1, 1_999_999, None]
