@@ -211,6 +211,8 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     need, in groups of three.
     """
     source = values.type
+    if pt.is_dictionary(target):
+        return _with_dictionary(cast(values, target.value_type), target)
     if is_list(source) and is_list(target):
         return cast_lists(values, target, cast)
     if counts_units(source, target):
@@ -236,6 +238,13 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     if pt.is_timestamp(source) and source.tz and pt.is_date(target):
         values = pc.local_timestamp(values)
     return values.cast(target)
+
+
+def _with_dictionary(values: Datum, target: pa.DataType) -> Datum:
+    """Give values a dictionary; Arrow casts only texts to one."""
+    if isinstance(values, pa.Scalar):
+        return _with_dictionary(pa.repeat(values, 1), target)[0]
+    return values.dictionary_encode().cast(target)
 
 
 def counts_units(temporal: pa.DataType, number: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from pilum.arrays import storage_type
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.inspection.values import json_lines
 from pilum.storage.base import Ranges, Sink, Source, Store, entries_below, finish_new
@@ -172,8 +173,13 @@ def _write_csv(reader: pa.RecordBatchReader, target: IO[bytes]) -> int:
     nested = [field.name for field in reader.schema if pa.types.is_nested(field.type)]
     if nested:
         raise InvalidInputError(f"csv: columns {nested} are nested; leave them out, or take json")
-    with csv.CSVWriter(pa.PythonFile(target, mode="w"), reader.schema) as writer:
-        return _written(reader, writer.write_batch)
+    names, kinds = reader.schema.names, map(storage_type, reader.schema.types)
+    schema = pa.schema([*zip(names, kinds, strict=True)])
+    try:
+        with csv.CSVWriter(pa.PythonFile(target, mode="w"), schema) as writer:
+            return _written((batch.cast(schema) for batch in reader), writer.write_batch)
+    except pa.ArrowInvalid as error:  # bytes that are no text
+        raise InvalidInputError(f"csv: {error}; leave out the column, or take json") from error
 
 
 def _write_parquet(reader: pa.RecordBatchReader, target: IO[bytes]) -> int:

@@ -33,7 +33,8 @@ def numpy_columns(batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
     """Return the columns of a batch as arrays, by name.
 
     Raises:
-        InvalidInputError: If a column of integers or booleans, or the items of a list, has nulls.
+        InvalidInputError: If a column of integers or booleans, or the items of a list, has nulls,
+            or numpy cannot hold a value, such as a time with nanoseconds.
     """
     return {
         field.name: numpy_array(column, field)
@@ -55,7 +56,10 @@ def numpy_array(column: pa.Array, field: pa.Field) -> NDArray[Any]:
         return _vectors(column, field)
     if _is_number(column.type):
         return _numbers(column, field)
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    try:
+        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:  # such as times with nanoseconds
+        raise InvalidInputError(f"column {field.name!r} is no array of numpy: {error}") from error
     return values
 
 

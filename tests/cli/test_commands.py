@@ -238,6 +238,19 @@ def test_a_failed_cat_leaves_no_file(
     assert [file.name for file in tmp_path.iterdir()] == ["orders.lance"]
 
 
+def test_bytes_are_no_csv_but_json_and_keys_of_dictionaries_are(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    uri, target = str(tmp_path / "t"), tmp_path / "rows.csv"
+    documents = pa.array(['{"a":1}', None], pa.json_())
+    words = pa.array(["x", None]).dictionary_encode()
+    pilum.write_dataset(pa.table({"j": documents, "w": words, "b": [b"y", b"\xff"]}), uri)
+    assert main(["cat", uri, "-c", "j", "-c", "w", "-o", str(target)]) == 0
+    assert csv.read_csv(target)["j"][0].as_py() == '{"a":1}'
+    assert main(["cat", uri, "--force", "-o", str(target)]) == 1
+    assert b"InvalidInputError: csv: Invalid UTF8" in capsysbinary.readouterr().err
+
+
 def test_parquet_to_a_table_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.table({"a": range(10), "b": [str(i) for i in range(10)]})
     (tmp_path / "in" / "day=1").mkdir(parents=True)

@@ -109,3 +109,26 @@ def test_files_of_version_2_0_keep_structs_together(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"alone in a table of version 2\.0"):
         dataset.add_columns(pa.field("s", pa.struct([("z", pa.int8())])))
     assert dataset.version == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.map_(pa.string(), pa.int64()),
+        pa.struct([pa.field("x", pa.int8(), nullable=False)]),
+        pa.list_(pa.field("item", pa.int8(), nullable=False)),
+        pa.list_(pa.field("item", pa.float32(), nullable=False), 2),
+    ],
+    ids=str,
+)
+def test_nested_columns_without_values_may_have_members_that_must_not_be_null(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    dataset = pilum.write_dataset(pa.table({"k": [1, 2]}), tmp_path / "t")
+    dataset.add_columns(pa.field("new", kind))
+    assert dataset.to_table()["new"].to_pylist() == [None, None]
+    assert dataset.count_rows("new IS NULL") == 2
+    more = pa.table({"k": [3], "new": pa.nulls(1, kind)}, schema=dataset.schema)
+    dataset.insert(more)
+    dataset.optimize.compact_files()
+    assert dataset.to_table()["new"].to_pylist() == [None, None, None]

@@ -416,3 +416,13 @@ def test_lists_of_other_lengths_are_not_assigned(tmp_path: Path) -> None:
     rows = dataset.to_table().sort_by("id")
     assert rows["v"].to_pylist() == [[1, 2], [1, 2.5], [2, 2.5]]
     assert rows["w"].to_pylist() == [[9, 9.5], [3, 4], [5, 6]]
+
+
+def test_dictionaries_of_numbers_are_updated(tmp_path: Path) -> None:
+    numbers = pa.array([7, 8, None]).dictionary_encode()
+    dataset = pilum.write_dataset(pa.table({"k": [1, 2, 3], "n": numbers}), tmp_path / "t")
+    for value, key, expected in (("NULL", 1, None), ("9", 2, 9), ("k + 1", 3, 4)):
+        dataset.update({"n": value}, where=f"k = {key}")
+        found = dataset.to_table(filter=f"k = {key}")["n"]
+        assert found.type == numbers.type
+        assert found.to_pylist() == [expected]

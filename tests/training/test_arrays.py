@@ -106,6 +106,12 @@ def test_nulls_that_no_array_can_have_are_refused(column: pa.Array) -> None:
         numpy_array(column, "a")
 
 
+def test_times_that_numpy_cannot_hold_are_refused() -> None:
+    batch = pa.record_batch({"at": pa.array([5], pa.time64("ns"))})
+    with pytest.raises(InvalidInputError, match="column 'at' is no array of numpy"):
+        numpy_columns(batch)
+
+
 def test_other_values() -> None:
     assert numpy_array(pa.array([True, False, True]).slice(1), "a").tolist() == [False, True]
     assert numpy_array(pa.array(["x", None]), "a").tolist() == ["x", None]

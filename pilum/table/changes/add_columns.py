@@ -86,8 +86,11 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     """Add columns that are null in all rows; no file is written."""
     schema, new = with_new_columns(snapshot.manifest, columns)
     added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
-    if needy := [schema.path(field.id) for field in added if not field.nullable]:
-        raise InvalidInputError(f"columns without values must be nullable: {needy}")
+    below = {child.id for field in added for child in field.children}  # no value needs them
+    needy = [field.id for field in added if not field.nullable and field.id not in below]
+    if needy:
+        paths = [schema.path(number) for number in needy]
+        raise InvalidInputError(f"columns without values must be nullable: {paths}")
     require_not_legacy(snapshot)
     require_members_apart(snapshot, new)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
