@@ -108,6 +108,20 @@ def test_others_may_not_change_columns_meanwhile(dataset: pilum.LanceDataset) ->
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [pa.map_(pa.string(), pa.int64()), pa.struct([pa.field("x", pa.int8(), nullable=False)])],
+    ids=str,
+)
+def test_new_nested_columns_may_have_members_that_must_not_be_null(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    dataset = pilum.write_dataset({"a": [1]}, tmp_path / "t")
+    value = [("k", 1)] if pa.types.is_map(kind) else {"x": 1}
+    dataset.insert(pa.table({"a": [2], "b": pa.array([value], kind)}), schema_mode="merge")
+    assert dataset.to_table()["b"].to_pylist() == [None, value]
+
+
+@pytest.mark.parametrize(
     ("data", "arguments", "error", "message"),
     [
         (MORE, {}, SchemaMismatchError, "no column 'b'"),

@@ -52,7 +52,7 @@ from pilum.format.version import FileVersion
 from pilum.progress_display import counted, progress
 from pilum.storage.base import Store
 from pilum.table.changes.cast import cast_field
-from pilum.table.changes.schema_changes import Altered, with_new_columns
+from pilum.table.changes.schema_changes import Altered, needing_values, with_new_columns
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.coverage import related_fields
 from pilum.table.model.deletion_vector import DeletionVector
@@ -85,12 +85,8 @@ _NO_LIMIT = 1 << 62
 def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     """Add columns that are null in all rows; no file is written."""
     schema, new = with_new_columns(snapshot.manifest, columns)
-    added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
-    below = {child.id for field in added for child in field.children}  # no value needs them
-    needy = [field.id for field in added if not field.nullable and field.id not in below]
-    if needy:
-        paths = [schema.path(number) for number in needy]
-        raise InvalidInputError(f"columns without values must be nullable: {paths}")
+    if needy := needing_values(snapshot.schema, new):
+        raise InvalidInputError(f"columns without values must be nullable: {needy}")
     require_not_legacy(snapshot)
     require_members_apart(snapshot, new)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)

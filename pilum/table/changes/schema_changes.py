@@ -33,6 +33,7 @@ __all__ = [
     "altered",
     "find_path",
     "first_free_id",
+    "needing_values",
     "with_missing_columns",
     "with_new_columns",
     "without",
@@ -266,12 +267,22 @@ def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
     if not more:
         return old
     schema, new = with_new_columns(manifest, pa.schema(more))
-    added = [field for field in new.walk() if old.find(field.id) is None]
-    if needy := [schema.path(field.id) for field in added if not field.nullable]:
+    if needy := needing_values(old, new):
         raise InvalidInputError(
             f"new columns must be nullable, as rows that are there have no values: {needy}"
         )
     return schema
+
+
+def needing_values(old: Schema, new: Schema) -> list[str | None]:
+    """Return the paths of new columns and members that existing rows cannot be without.
+
+    Members of a new column are null together with it, whether they are nullable or not.
+    """
+    added = [field for field in new.walk() if old.find(field.id) is None]
+    below = {child.id for field in added for child in field.children}
+    needy = (field for field in added if not field.nullable and field.id not in below)
+    return [new.path(field.id) for field in needy]
 
 
 def _missing(field: pa.Field, known: Field | None) -> pa.Field | None:
