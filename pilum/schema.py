@@ -6,6 +6,7 @@
     lists and structs   {"type": "list", "fields": [the item]}
     fixed-size lists    {"type": "fixed_size_list", "fields": [the item], "length": 4}
     fixed-size binary   {"type": "fixed_size_binary", "length": 3}
+    extension types     their storage; the metadata of the field name the type
     all others          {"type": "decimal:128:10:2"}, by the names of `pilum.format.types`
 
 Members without content are left out: metadata, and a length where a type has none.
@@ -24,7 +25,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedTypeErr
 from pilum.format.fields import Field
 from pilum.format.pb import file_pb2
 from pilum.format.schema import Schema
-from pilum.format.types import arrow_of_leaf, logical_type
+from pilum.format.types import arrow_of_leaf, logical_type, restored_schema, stored_metadata
 
 __all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
@@ -172,17 +173,19 @@ def schema_to_json(schema: pa.Schema) -> _Json:
         UnsupportedTypeError: If the form has no name for a type, such as a map.
     """
     found: _Json = {"fields": [_field_to_json(field) for field in schema]}
-    return found | _metadata_to_json(schema.metadata)
+    metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    return found | _metadata_to_json(metadata)
 
 
 def _field_to_json(field: pa.Field) -> _Json:
-    found = {"name": field.name, "type": _type_to_json(field.type), "nullable": field.nullable}
-    return found | _metadata_to_json(field.metadata)
+    is_extension = isinstance(field.type, pa.BaseExtensionType)
+    kind = _type_to_json(field.type.storage_type if is_extension else field.type)
+    found = {"name": field.name, "type": kind, "nullable": field.nullable}
+    return found | _metadata_to_json(stored_metadata(field))
 
 
-def _metadata_to_json(metadata: Mapping[bytes, bytes] | None) -> _Json:
-    texts = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
-    return {"metadata": texts} if texts else {}
+def _metadata_to_json(metadata: Mapping[str, str]) -> _Json:
+    return {"metadata": dict(metadata)} if metadata else {}
 
 
 def _type_to_json(kind: pa.DataType) -> _Json:
@@ -209,7 +212,7 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
     """
     try:
         fields = [_field_of_json(field) for field in schema_json["fields"]]
-        return pa.schema(fields, schema_json.get("metadata"))
+        return restored_schema(pa.schema(fields, schema_json.get("metadata")))
     except (AttributeError, KeyError, TypeError, ValueError, CorruptFileError) as error:
         raise InvalidInputError(f"not a schema in JSON: {error!r}") from error
 

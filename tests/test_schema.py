@@ -24,6 +24,7 @@ TYPES = [
     pa.large_list(pa.field("one", pa.string(), nullable=False)),
     pa.list_(pa.float32(), 4),
     pa.struct([pa.field("x", pa.list_(pa.struct([("y", pa.int32())]))), ("z", pa.binary(2))]),
+    *(pa.json_(), pa.uuid(), pa.list_(pa.uuid()), pa.fixed_shape_tensor(pa.float32(), [2, 3])),
 ]
 PLAIN = pa.schema(
     [

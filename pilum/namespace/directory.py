@@ -14,7 +14,12 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pilum.dataset.lance_dataset import LanceDataset, write_dataset
-from pilum.errors import DatasetAlreadyExistsError, InvalidInputError, NotFoundError
+from pilum.errors import (
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedTypeError,
+)
 from pilum.namespace.folders import SUFFIX, Folders, State
 from pilum.namespace.ids import (
     MAX_FOLDER_BYTES,
@@ -469,12 +474,19 @@ def _details(table: LanceDataset) -> dict[str, Any]:
     physical = sum(fragment.physical_rows for fragment in manifest.fragments)
     return {
         "version": manifest.version,
-        "schema": schema_to_json(table.schema),
+        "schema": _schema(table),
         "stats": {
             "num_deleted_rows": physical - manifest.num_rows,
             "num_fragments": len(manifest.fragments),
         },
     }
+
+
+def _schema(table: LanceDataset) -> dict[str, Any] | None:
+    try:
+        return schema_to_json(table.schema)
+    except UnsupportedTypeError:  # a map, for which the protocol has no name
+        return None
 
 
 def _mode(request: Any, known: tuple[str, ...]) -> str:

@@ -67,6 +67,25 @@ def test_a_declared_table_has_a_name_and_no_data(namespace: Any) -> None:
     assert _tables(namespace) == ["t"]
 
 
+def test_schemas_of_all_types_are_described(tmp_path: Path) -> None:
+    namespace: Any = pilum.namespace.DirectoryNamespace(root=str(tmp_path))
+    keys = pa.array([b"0" * 16], pa.uuid())
+    documents = pa.array(['{"a":1}'], pa.json_())
+    pilum.write_dataset(pa.table({"u": keys, "j": documents}), tmp_path / "t.lance")
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    pilum.write_dataset(pa.table({"m": maps}), tmp_path / "maps.lance")
+
+    def described(name: str) -> Any:
+        request = api.DescribeTableRequest(id=[name], load_detailed_metadata=True)
+        return namespace.describe_table(request)
+
+    types = {one.name: (one.type.type, one.metadata) for one in described("t").var_schema.fields}
+    assert types["u"][0] == "fixed_size_binary"
+    assert types["u"][1]["ARROW:extension:name"] == "arrow.uuid"
+    assert types["j"][1]["ARROW:extension:name"] == "arrow.json"
+    assert (described("maps").version, described("maps").var_schema) == (1, None)
+
+
 def test_a_deregistered_table_keeps_its_files_and_its_name(namespace: Any, root: str) -> None:
     _write(namespace, "t")
     location = namespace.deregister_table(api.DeregisterTableRequest(id=["t"])).location
