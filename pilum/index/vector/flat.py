@@ -37,10 +37,7 @@ _TOLERANCE = 0.02
 """So far may the mean square of the lengths of vectors be from 1, for cosine."""
 
 _LEAST_DIMENSION = 16
-"""Shorter vectors are compared without a sieve."""
-
-_FEW_TOGETHER = 5
-"""More queries than this are compared together, by products, which is faster than sieves."""
+"""Shorter vectors are compared without a sieve, as to read a part of them first saves little."""
 
 _SQUARES_AT_ONCE = 1 << 20
 """So many squares are added as floats of 32 bits; the sum of many more would be far too small."""
@@ -59,13 +56,14 @@ class FlatQuantizer(Quantizer):
     """
 
     name = FLAT
-    is_faster_together = True
 
     def __init__(self, dtype: np.dtype[Any], dimension: int, metric: Metric) -> None:
         self.dtype = dtype
         self.dimension = dimension
         self.metric = metric
         self._metric_name = metric.value
+        self._has_sieves = metric is not Metric.HAMMING and dimension >= _LEAST_DIMENSION
+        self.is_faster_together = not self._has_sieves
 
     @classmethod
     def read(
@@ -107,10 +105,9 @@ class FlatQuantizer(Quantizer):
     ) -> Answer:
         """See `Quantizer.nearest`."""
         parts = [(one.columns[COLUMN], one.rows, one.allowed, one.queries) for one in probes]
-        sieves, num_queries = None, len(search.queries)
-        is_better = num_queries <= _FEW_TOGETHER or any(one.allowed is not None for one in probes)
-        if self._has_sieves and is_better:
-            sieves = sieves_of(probes, num_queries, COLUMN, self._metric_name)
+        sieves = None
+        if self._has_sieves:
+            sieves = sieves_of(probes, len(search.queries), COLUMN, self._metric_name)
         queries = search.queries
         if queries.dtype != self.dtype:
             with np.errstate(over="ignore"):  # values become infinite
@@ -126,11 +123,6 @@ class FlatQuantizer(Quantizer):
             sieves=sieves,
             num_threads=search.num_threads,
         )
-
-    @property
-    def _has_sieves(self) -> bool:
-        """Whether vectors are so large that reading a part of each element first is worth it."""
-        return self.metric is not Metric.HAMMING and self.dimension >= _LEAST_DIMENSION
 
     def decoded(
         self, columns: Columns, partitions: NDArray[np.uint32], centroids: NDArray[Any]

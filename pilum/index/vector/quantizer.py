@@ -69,12 +69,14 @@ class Memo:
 
     Attributes:
         memory: Where its memory is counted.
-        num_queries: Number of queries that searched it.
+        num_queries: Number of queries that searched it; those of batches count less.
+        has_sieve: Whether a thread has made a sieve, or is making it.
         sieve: Codes that show which of its rows are too far from a query; None for none.
     """
 
     memory: Memory = field(default_factory=Memory)
-    num_queries: int = 0
+    num_queries: float = 0
+    has_sieve: bool = False
     sieve: VectorSieve | None = None
 
     def keep(self, sieve: VectorSieve) -> None:
@@ -248,7 +250,7 @@ class Quantizer(ABC):
     """
 
     name: ClassVar[str]
-    is_faster_together: ClassVar[bool] = False
+    is_faster_together: bool = False
     metric: Metric
     dimension: int
 

@@ -19,6 +19,9 @@ _LEAST_ROWS = 256
 _FEW_QUERIES = 3
 """Partitions that so few queries searched have no sieve, as it costs more than it saves."""
 
+_OF_BATCH = 1 / 8
+"""What a query of a batch counts: several queries are compared with all rows faster than each."""
+
 _MADE_AT_ONCE = 2
 """A query waits for so many sieves."""
 
@@ -36,10 +39,11 @@ def sieves_of(
     """
     left = _MADE_AT_ONCE * num_queries
     for one in probes:
-        memo = one.memo
-        memo.num_queries += num_queries if one.queries is None else len(one.queries)
-        is_often = memo.sieve is None and memo.num_queries > _FEW_QUERIES
+        memo, own = one.memo, num_queries if one.queries is None else len(one.queries)
+        memo.num_queries += own if num_queries == 1 else own * _OF_BATCH
+        is_often = not memo.has_sieve and memo.num_queries > _FEW_QUERIES
         if is_often and left and len(one.rows) >= _LEAST_ROWS:
+            memo.has_sieve = True
             memo.keep(VectorSieve(one.columns[column], metric))
             left -= 1
     return [one.memo.sieve for one in probes]

@@ -236,6 +236,26 @@ def test_repeated_searches_keep_sieves_and_find_the_same(
         assert set(found.references.tolist()) == set(expected["_rowid"].to_pylist())
 
 
+@pytest.mark.parametrize(("kind", "metric"), [("IVF_FLAT", "dot"), ("IVF_SQ", "cosine")])
+def test_repeated_batches_keep_sieves_and_find_the_same(
+    tmp_path: Path, kind: str, metric: str
+) -> None:
+    data = np.tile(vectors(), 4) + np.arange(ROWS, dtype=np.float32)[:, None] / (9 * ROWS)
+    dataset = lance.write_dataset(table(data), str(tmp_path / "t"))
+    dataset.create_index("v", kind, metric=metric, num_partitions=3, sample_rate=64, max_iters=5)
+    index = open_folder(folder_of(tmp_path / "t"))
+    queries = np.ascontiguousarray(data[:20] + np.float32(0.05))
+    template = ask(index, queries[0], 9, minimum_nprobes=3)
+    found = [index.nearest_batch(queries, template)]
+    size = index.size_bytes  # a single small batch is not worth sieves
+    found += [index.nearest_batch(queries, template) for _ in range(5)]
+    assert index.size_bytes > size + ROWS * 32
+    for one in found[1:]:
+        for own, first in zip(one, found[0], strict=True):
+            assert own.references.tolist() == first.references.tolist()
+            assert own.distances.tolist() == first.distances.tolist()
+
+
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_a_single_partition_gives_the_answers_of_the_reference(tmp_path: Path, metric: str) -> None:
     dataset = build(tmp_path / "t", "IVF_FLAT", metric, num_partitions=1)
