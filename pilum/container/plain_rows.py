@@ -7,15 +7,13 @@ Only full-zip pages without levels are stored like this; a column may also have 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.container.reader import Column
 from pilum.encodings.base import Compressive
 from pilum.encodings.structural.full_zip import FullZipLayout
+from pilum.kernels import gather_rows, plain_offsets
 from pilum.storage.base import Fetched, Ranges, Source
 
 __all__ = ["PlainRows"]
@@ -46,35 +44,19 @@ class PlainRows:
         """Return where rows begin in the file; None if some of their pages are encoded.
 
         Args:
-            rows: Rows of the column, in any order; at least one.
+            rows: Rows of the column, in any order.
 
         Raises:
             CorruptFileError: If the file is damaged.
         """
-        if len(rows) == 1:
-            return self._offset_of(int(rows[0]))
         bounds = self._column.row_bounds
-        pages = bounds.searchsorted(rows, side="right") - 1
-        offsets = self._offsets[pages]
-        if offsets.min() < 0:
-            for page in np.unique(pages[offsets == _UNKNOWN]).tolist():
-                self._offsets[page] = self._offset(page)
-            offsets = self._offsets[pages]
-            if (offsets < 0).any():
-                return None
-        found: NDArray[np.int64] = offsets + (rows - bounds[pages]) * self._width
-        return found
-
-    def _offset_of(self, row: int) -> NDArray[np.int64] | None:
-        """Return what `offsets` returns for one row, in fewer steps."""
-        bounds = self._bounds
-        page = bisect_right(bounds, row) - 1
-        if int(self._offsets[page]) == _UNKNOWN:
+        found = plain_offsets(rows, bounds, self._offsets, self._width)
+        if found is not None:
+            return found
+        pages = np.unique(bounds.searchsorted(rows, side="right") - 1)
+        for page in pages[self._offsets[pages] == _UNKNOWN].tolist():
             self._offsets[page] = self._offset(page)
-        offset = int(self._offsets[page])
-        if offset == _ENCODED:
-            return None
-        return np.array([offset + (row - bounds[page]) * self._width], np.int64)
+        return plain_offsets(rows, bounds, self._offsets, self._width)
 
     def _offset(self, page: int) -> int:
         """Return where the rows of a page begin in the file."""
@@ -86,12 +68,6 @@ class PlainRows:
             self.encoding = layout.values
         return offset if layout.values == self.encoding else _ENCODED
 
-    @cached_property
-    def _bounds(self) -> list[int]:
-        """The first row of each page, and the end, as numbers."""
-        found: list[int] = self._column.row_bounds.tolist()
-        return found
-
     def fetch(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Read rows that begin at some offsets.
 
@@ -102,7 +78,8 @@ class PlainRows:
             CorruptFileError: If the file is damaged.
         """
         source, ranges = self.request(offsets)
-        return self.values(source.read(ranges))
+        fetched = source.read(ranges)
+        return gather_rows(fetched.data, fetched.starts, self._width)
 
     def request(self, offsets: NDArray[np.int64]) -> tuple[Source, Ranges]:
         """Return what to read for rows that begin at some offsets."""
@@ -119,7 +96,4 @@ class PlainRows:
             if 2 * len(adjacent) < len(data) != self._source.size:
                 adjacent = adjacent.copy()  # the rest of what was read is freed
             return adjacent.reshape(count, width)
-        # One window of the width at each byte; no bytes are copied but those of the rows.
-        windows = np.ndarray((len(data) - width + 1, width), np.uint8, data, 0, (1, 1))
-        found: NDArray[np.uint8] = windows[starts]
-        return found
+        return gather_rows(data, starts, width)

@@ -27,6 +27,7 @@ __all__ = [
     "addresses_of_rows",
     "by_fragment",
     "first_address",
+    "fragment_id_of",
     "fragment_ids_of",
     "rows_of",
 ]
@@ -196,6 +197,11 @@ def addresses_of_rows(fragment_ids: NDArray[np.integer], rows: NDArray[np.intege
 def fragment_ids_of(addresses: Addresses) -> NDArray[np.int64]:
     """Return the id of the fragment of each address."""
     return (addresses >> _SHIFT).view(np.int64)
+
+
+def fragment_id_of(address: np.uint64) -> int:
+    """Return the id of the fragment of one address."""
+    return int(address) >> _ROW_BITS
 
 
 def rows_of(addresses: Addresses) -> NDArray[np.int64]:

@@ -38,7 +38,6 @@ __all__ = [
     "MOST_REMEMBERED",
     "PLACES_BEFORE_MAP",
     "KeptMaps",
-    "bytes_within",
     "kept_maps",
 ]
 
@@ -56,20 +55,6 @@ LONG_BYTES = 256 * 1024
 
 MOST_REMEMBERED = 4096
 """So many long reads of a file are remembered."""
-
-
-def bytes_within(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> int:
-    """Return the bytes of ranges (int64, shape (n,), bytes); -1 if some are not in the file."""
-    if not len(sizes):
-        return 0
-    # As unsigned numbers, negative ones exceed the size of any file.
-    if (
-        int(sizes.view(np.uint64).max()) > file_size
-        or int(offsets.view(np.uint64).max()) > file_size
-    ):
-        return -1
-    is_within = int((offsets + sizes).max()) <= file_size
-    return int(sizes.sum()) if is_within else -1
 
 
 class Mapped(Protocol):

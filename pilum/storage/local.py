@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.kernels import bytes_within
 from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink
@@ -29,7 +30,6 @@ from pilum.storage.kept_maps import (
     MEAN_BYTES,
     MOST_REMEMBERED,
     PLACES_BEFORE_MAP,
-    bytes_within,
     kept_maps,
 )
 from pilum.storage.mapped import MAPPED_BYTES, NO_WAIT, are_cached, can_map, is_cached, map_bytes
@@ -346,9 +346,9 @@ class LocalSource:
                 raise self._shrunk(offset + len(data))
             return Fetched(np.frombuffer(data, np.uint8), _FIRST, ranges.sizes)
         if self._maps and size >= LONG_BYTES:
-            whole = self._mapped_file(ranges.offsets, ranges.sizes)
-            if whole is not None:
-                return self._in_map(whole, ranges.offsets, ranges.sizes)
+            in_map = self._in_map(ranges.offsets, ranges.sizes)
+            if in_map is not None:
+                return in_map
             mapped = self._mapped(offset, size) if ranges.is_result else None
             if mapped is not None:
                 return Fetched(mapped, _FIRST, ranges.sizes)
@@ -359,18 +359,18 @@ class LocalSource:
 
     def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
         may_map = self._maps
-        if may_map and (self._map is not None or len(offsets) >= FEWEST_PLACES):
+        if may_map and len(offsets) >= FEWEST_PLACES:
             may_map = False
-            whole = self._mapped_file(offsets, sizes)
-            if whole is not None:
-                return self._in_map(whole, offsets, sizes)
+            mapped = self._in_map(offsets, sizes)
+            if mapped is not None:
+                return mapped
         layout = lay_out(offsets, sizes, self.size)
         if isinstance(layout, int):
             raise self._outside(int(offsets[layout]), int(sizes[layout]))
         if may_map and layout.size_bytes >= LONG_BYTES:
-            whole = self._mapped_file(offsets, sizes)
-            if whole is not None:
-                return self._in_map(whole, offsets, sizes)
+            mapped = self._in_map(offsets, sizes)
+            if mapped is not None:
+                return mapped
         buffer = _allocate(layout.size_bytes)
         self._fill_all(buffer.data, layout.regions)
         return Fetched(buffer, layout.starts, sizes)
@@ -420,22 +420,16 @@ class LocalSource:
         self._io.count_read(size)
         return mapped
 
-    def _in_map(
-        self, whole: NDArray[np.uint8], offsets: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> Fetched:
-        self._io.count_read(int(sizes.sum()))
-        return Fetched(whole, offsets, sizes)
-
-    def _mapped_file(
-        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.uint8] | None:
-        """Return a map of the file to read some places in; None if they are to be copied.
+    def _in_map(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched | None:
+        """Return some places in a map of the whole file; None if they are to be copied.
 
         Many small places are a reason for a map, and long ones that are read again. All long ones
         are read in a map that there is.
         """
         num_bytes = bytes_within(offsets, sizes, self.size)
-        if len(offsets) >= FEWEST_PLACES and 0 <= num_bytes <= MEAN_BYTES * len(offsets):
+        if num_bytes is None:
+            return None
+        if len(offsets) >= FEWEST_PLACES and num_bytes <= MEAN_BYTES * len(offsets):
             self._places += len(offsets)
             if self._places < PLACES_BEFORE_MAP:
                 return None
@@ -451,7 +445,9 @@ class LocalSource:
         if whole is None:  # asked again after as many reads
             self._places = 0
             self._long_reads.clear()
-        return whole
+            return None
+        self._io.count_read(num_bytes)
+        return Fetched(whole, offsets, sizes)
 
     def _is_repeated(self, offset: int, num_bytes: int) -> bool:
         """Return whether a long read was made before, or is made in a map; remember it."""

@@ -14,9 +14,10 @@ import pytest
 
 import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.kernels import bytes_within
 from pilum.storage import kept_maps, local
 from pilum.storage.base import Fetched, Ranges
-from pilum.storage.kept_maps import KeptMaps, bytes_within
+from pilum.storage.kept_maps import KeptMaps
 from pilum.storage.local import LocalSource
 
 SIZE = 3 * 2**20 + 5
@@ -182,7 +183,7 @@ def test_a_system_without_maps_copies(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_places_outside_of_the_file_are_damage(path: Path, outside: tuple[int, int]) -> None:
     source = LocalSource(str(path))
     ranges = Ranges.of(*[(0, 1)] * 50, outside)
-    assert bytes_within(ranges.offsets, ranges.sizes, SIZE) == -1
+    assert bytes_within(ranges.offsets, ranges.sizes, SIZE) is None
     with pytest.raises(CorruptFileError, match="do not lie within the file"):
         source.read(ranges)
 

@@ -19,7 +19,13 @@ from pilum.arrays import has_dictionaries, join_arrays
 from pilum.container.segments import FieldReader, Segment, read_columns, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
-from pilum.format.rows import RowRanges, addresses_of_rows, fragment_ids_of, rows_of
+from pilum.format.rows import (
+    RowRanges,
+    addresses_of_rows,
+    fragment_id_of,
+    fragment_ids_of,
+    rows_of,
+)
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import run_all
@@ -309,10 +315,12 @@ def _located_rows(
     """Return the fragments of ascending addresses, and the rows in each."""
     if not len(addresses):
         return []
-    ids, rows = fragment_ids_of(addresses), rows_of(addresses)
-    ends = [0, len(ids)]
-    if ids[0] != ids[-1]:  # the common case of few rows is one fragment
-        ends[1:1] = ((ids[1:] != ids[:-1]).nonzero()[0] + 1).tolist()
+    rows = rows_of(addresses)
+    number = fragment_id_of(addresses[0])
+    if fragment_id_of(addresses[-1]) == number:  # the common case of few rows
+        return [(_require_row(snapshot, number, find(number), int(rows[-1])), rows)]
+    ids = fragment_ids_of(addresses)
+    ends = [0, *((ids[1:] != ids[:-1]).nonzero()[0] + 1).tolist(), len(ids)]
     found = []
     for start, end in pairwise(ends):
         number, own = int(ids[start]), rows[start:end]

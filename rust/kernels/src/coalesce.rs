@@ -46,6 +46,15 @@ pub fn first_outside(spans: &[Span], file_size: i64) -> Option<usize> {
     spans.iter().position(|span| !span.is_within(file_size))
 }
 
+/// The bytes of all ranges; none if one does not lie within a file.
+pub fn bytes_within(spans: impl Iterator<Item = Span>, file_size: i64) -> Option<i64> {
+    let mut total = 0i64;
+    for span in spans {
+        total = total.checked_add(span.is_within(file_size).then_some(span.size)?)?;
+    }
+    Some(total)
+}
+
 /// Plans the reads of ranges within a file; those at most `gap` bytes apart are read together.
 pub fn lay_out(spans: &[Span], gap: i64) -> Result<Layout> {
     let mut starts = vec![0; spans.len()];
@@ -114,8 +123,12 @@ mod tests {
     fn ranges_outside_of_the_file_are_found() {
         let max = i64::MAX;
         for wrong in [(-1, 1), (1, -1), (95, 6), (101, 0), (max, max), (max, 0)] {
-            assert_eq!(first_outside(&spans([(0, 100), wrong]), 100), Some(1));
+            let spans = spans([(0, 100), wrong]);
+            assert_eq!(first_outside(&spans, 100), Some(1));
+            assert_eq!(bytes_within(spans.into_iter(), 100), None);
         }
-        assert_eq!(first_outside(&spans([(0, 100), (100, 0)]), 100), None);
+        let spans = spans([(0, 100), (100, 0), (3, 5)]);
+        assert_eq!(first_outside(&spans, 100), None);
+        assert_eq!(bytes_within(spans.into_iter(), 100), Some(105));
     }
 }

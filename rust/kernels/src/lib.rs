@@ -48,6 +48,7 @@ pub mod null_slots;
 pub mod offsets;
 pub mod order;
 pub mod packed;
+pub mod plain_rows;
 pub mod ranges;
 pub mod ravel;
 pub mod record_description;

@@ -1,5 +1,6 @@
 //! Ranges of a file that are read together.
 
+use numpy::ndarray::ArrayView1;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::coalesce::{self, Span};
 use pyo3::prelude::*;
@@ -27,10 +28,7 @@ pub fn lay_out_ranges<'py>(
     gap: i64,
 ) -> PyResult<Laid<'py>> {
     let (offsets, sizes) = (offsets.as_array(), sizes.as_array());
-    let pairs = offsets.iter().zip(sizes.iter());
-    let spans: Vec<Span> = pairs
-        .map(|(&offset, &size)| Span { offset, size })
-        .collect();
+    let spans: Vec<Span> = spans_of(offsets, sizes).collect();
     if let Some(outside) = coalesce::first_outside(&spans, file_size) {
         return Ok(Laid::Outside(outside));
     }
@@ -40,4 +38,23 @@ pub fn lay_out_ranges<'py>(
     let regions = regions.map(|region| (region.offset, region.size, region.place));
     let starts = made.starts.into_pyarray(py);
     Ok(Laid::Layout((regions.collect(), starts, made.size)))
+}
+
+/// The bytes of all ranges; None if one does not lie within a file.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn bytes_within(
+    offsets: PyReadonlyArray1<'_, i64>,
+    sizes: PyReadonlyArray1<'_, i64>,
+    file_size: i64,
+) -> Option<i64> {
+    coalesce::bytes_within(spans_of(offsets.as_array(), sizes.as_array()), file_size)
+}
+
+fn spans_of<'a>(
+    offsets: ArrayView1<'a, i64>,
+    sizes: ArrayView1<'a, i64>,
+) -> impl Iterator<Item = Span> {
+    let pairs = offsets.into_iter().zip(sizes);
+    pairs.map(|(&offset, &size)| Span { offset, size })
 }

@@ -20,6 +20,7 @@ mod packed;
 mod page_reads;
 mod pages20;
 mod picking;
+mod plain_rows;
 mod plans;
 mod rabitq;
 mod records;
@@ -38,7 +39,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
     #[pymodule_export]
-    use crate::coalesce::lay_out_ranges;
+    use crate::coalesce::{bytes_within, lay_out_ranges};
     #[pymodule_export]
     use crate::conditions::{Condition, kept_bits, kept_values, places_of_bits};
     #[pymodule_export]
@@ -82,6 +83,8 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::picking::PickedSlots;
+    #[pymodule_export]
+    use crate::plain_rows::{gather_rows, plain_offsets};
     #[pymodule_export]
     use crate::plans::{Block, Plan};
     #[pymodule_export]
