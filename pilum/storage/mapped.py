@@ -36,6 +36,8 @@ _STATFS_BYTES = 256
 """More than the size of `struct statfs`, which begins with the type as a C long."""
 
 _PROBES = 8
+_PROBED_PLACES = 4
+"""Of many places, so few are asked for: each probe takes as long as a copy of a place."""
 _READ_AHEAD_BYTES = 128 * 1024
 """Least bytes between two probes: the system fetches so many at once."""
 
@@ -80,7 +82,7 @@ def is_cached(descriptor: int, offset: int, size: int) -> bool:
 
 def are_cached(descriptor: int, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> bool:
     """Return whether the page cache holds some of many ranges, as `is_cached`."""
-    step = max(len(offsets) // _PROBES, 1)
+    step = -(-len(offsets) // _PROBED_PLACES)
     positions: list[int] = []
     for offset, size in zip(offsets[::step].tolist(), sizes[::step].tolist(), strict=True):
         positions += range(offset, offset + size, max(size // _PROBES, _READ_AHEAD_BYTES))

@@ -28,7 +28,7 @@ from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.read.columns import ScanColumn
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take import take_addresses
+from pilum.table.read.take import columns_at, take_addresses
 
 __all__ = [
     "Found",
@@ -281,11 +281,11 @@ def _stored_columns(
     """Return columns of rows by their names, which may be dotted paths."""
     if not names:
         return {}
-    table = take_addresses(snapshot, addresses, names)
-    if names == table.column_names:
-        return dict(zip(names, table.columns, strict=True))
+    read = columns_at(snapshot, addresses, names)
+    if read.keys() >= set(names):
+        return read
     found = {}
     for name in names:
-        top = name if name in table.column_names else name.split(".")[0]
-        found[name] = ScanColumn(snapshot.described, name).pick(table.column(top))
+        top = name if name in read else name.split(".")[0]
+        found[name] = ScanColumn(snapshot.described, name).pick(read[top])
     return found

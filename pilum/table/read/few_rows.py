@@ -56,8 +56,10 @@ _Made: TypeAlias = dict[tuple[int, int, int], _Rows]
 """Rows within a page, by its first row and the rows of a fragment, from and to, in it."""
 
 
-def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> pa.Table | None:
-    """Return the rows at addresses, in their order; None if they have to be read another way.
+def few_rows(
+    snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns
+) -> list[pa.Array] | None:
+    """Return columns of the rows at addresses, in their order; None if they are read another way.
 
     Args:
         snapshot: The version, whose fragments have different ids.
@@ -78,7 +80,7 @@ def few_rows(snapshot: Snapshot, addresses: Addresses, wanted: ReadColumns) -> p
         place_of = dict(zip(distinct, range(len(distinct)), strict=True))
         order = np.array([place_of[address] for address in listed], np.int64)
         arrays = [_in_order(array, order) for array in arrays]
-    return pa.Table.from_arrays(arrays, schema=wanted.schema)
+    return arrays
 
 
 def few_rows_of(

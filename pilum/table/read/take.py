@@ -48,6 +48,7 @@ __all__ = [
     "addresses_of",
     "addresses_of_ids",
     "are_present",
+    "columns_at",
     "count_at",
     "parts_at",
     "physical_rows",
@@ -166,14 +167,33 @@ def take_addresses(
 
     InvalidInputError is raised if a fragment or row does not exist; the rest is as `take`.
     """
+    found = _columns_at(snapshot, addresses, columns)
+    return found if isinstance(found, pa.Table) else pa.Table.from_arrays(found[1], schema=found[0])
+
+
+def columns_at(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str]
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Read columns of rows by their address, by the names of the result of `take_addresses`."""
+    found = _columns_at(snapshot, addresses, columns)
+    if isinstance(found, pa.Table):
+        return dict(zip(found.column_names, found.columns, strict=True))
+    return dict(zip(found[0].names, found[1], strict=True))
+
+
+def _columns_at(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None
+) -> pa.Table | tuple[pa.Schema, list[pa.Array]]:
+    """Return the rows of `take_addresses`: few of them as a schema and arrays."""
     places = np.asarray(addresses, dtype=np.uint64)
     if snapshot.manifest.fragments.have_deletions:
         places = places[are_present(snapshot, places)]
     find = _finder(snapshot)
     if len(places) <= FEW_ADDRESSES and not snapshot.store.is_remote:
-        found = few_rows(snapshot, places, _columns(snapshot, columns))
+        wanted = _columns(snapshot, columns)
+        found = few_rows(snapshot, places, wanted)
         if found is not None:
-            return found
+            return wanted.schema, found
     return _take(snapshot, places, columns, partial(_by_fragment, snapshot, find=find))
 
 

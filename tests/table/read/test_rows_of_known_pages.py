@@ -112,7 +112,7 @@ def test_rows_are_those_of_the_table(
     if own:
         found = few_rows(dataset.snapshot, addresses, _columns(dataset.snapshot, own))
         assert found is not None
-        assert found.equals(expected.select(own))
+        assert pa.table(found, expected.select(own).schema).equals(expected.select(own))
 
 
 @pytest.mark.seeds(20)
@@ -141,7 +141,7 @@ def test_other_columns_are_read_another_way(dataset: pilum.LanceDataset) -> None
         assert few_rows(snapshot, wrong, _columns(snapshot, ["id"])) is None
     fresh = pilum.dataset(dataset.uri, session=pilum.Session()).snapshot
     found = few_rows(fresh, addresses, _columns(fresh, ["id"]))  # chunks are not known yet
-    assert found == take_addresses(snapshot, addresses, ["id"])
+    assert found == take_addresses(snapshot, addresses, ["id"])["id"].chunks
 
 
 def test_long_indices_are_not_kept(
