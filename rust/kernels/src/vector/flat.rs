@@ -1,16 +1,15 @@
 //! Vectors that are stored as they are.
 //!
-//! Most vectors are left out: by the bounds of a sieve, where there is one; otherwise, if several
-//! queries are compared with a tile, by products of all of them (`near`).
+//! Most vectors are left out: by the bounds of a sieve, where there is one, of several queries at once;
+//! otherwise, if several queries are compared with a tile, by products of all of them (`near`).
 
 use std::ops::Range;
 
-use super::bounds::Target;
 use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
 use super::search::Store;
-use super::sieve::Sieve;
+use super::sieve::{Sieve, Sieved};
 use crate::error::{Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a second-level cache.
@@ -36,8 +35,7 @@ pub struct Flat<'a, T: Element> {
     dimension: usize,
     query: usize,
     near: Option<Near>,
-    sieve: Option<&'a Sieve>,
-    target: Target,
+    sieve: Option<Sieved<'a>>,
 }
 
 impl<'a, T: Element> Flat<'a, T> {
@@ -70,7 +68,6 @@ impl<'a, T: Element> Flat<'a, T> {
             query: 0,
             near: None,
             sieve: None,
-            target: Target::default(),
         })
     }
 
@@ -87,20 +84,20 @@ impl<'a, T: Element> Flat<'a, T> {
         )?;
         let is_same = sieve.metric() == self.metric;
         ensure(is_same, "metric of the bounds", "another", "the same")?;
-        self.sieve = Some(sieve);
+        self.sieve = Some(Sieved::new(sieve));
         Ok(self)
     }
 
     /// Writes the distances of rows whose bound is not above the limit; NaN for the others.
     fn measure_some(
         &self,
-        sieve: &Sieve,
+        sieve: &Sieved<'_>,
         query: &[T::Wide],
         rows: &Range<usize>,
         limit: f32,
         out: &mut [f32],
     ) -> Result<()> {
-        sieve.measure_some(&self.target, rows.clone(), limit, out, |rows, out| {
+        sieve.measure_some(rows.clone(), limit, out, |rows, out| {
             for (&row, out) in rows.iter().zip(out) {
                 let (vector, out) = (self.rows(&(row..row + 1))?, std::slice::from_mut(out));
                 distance::measure(self.metric, query, vector, out);
@@ -124,14 +121,22 @@ impl<T: Element> Store for Flat<'_, T> {
     }
 
     fn gap(&self) -> usize {
-        self.sieve.map_or(1, |_| GAP_OF_CODES)
+        self.sieve.as_ref().map_or(1, |_| GAP_OF_CODES)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
-        if queries.len() < SEVERAL || self.sieve.is_some() {
+        let (metric, dimension, all) = (self.metric, self.dimension, self.queries);
+        if let Some(sieve) = &mut self.sieve {
+            let query = |number: usize| {
+                all.get(number)
+                    .cloned()
+                    .ok_or_else(|| out_of_range("query"))
+            };
+            return sieve.search(&rows, queries, limits, query);
+        }
+        if queries.len() < SEVERAL {
             return Ok(());
         }
-        let (metric, dimension, all) = (self.metric, self.dimension, self.queries);
         let tile = self.rows(&rows)?;
         let near = self.near.get_or_insert_with(|| {
             let own = queries.iter().map(|&query| all.get(query as usize));
@@ -142,28 +147,37 @@ impl<T: Element> Store for Flat<'_, T> {
     }
 
     fn near(&self, place: usize) -> Option<&[usize]> {
-        self.near.as_ref().and_then(|near| near.of(place))
+        match &self.sieve {
+            Some(sieve) => sieve.near(place),
+            None => self.near.as_ref().and_then(|near| near.of(place)),
+        }
     }
 
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
-        if let (Some(sieve), Some(query)) = (self.sieve, self.queries.get(query)) {
-            self.target = sieve.target(query);
+        let queries = self.queries;
+        match &mut self.sieve {
+            None => Ok(()),
+            Some(sieve) => sieve.begin(query, || {
+                queries
+                    .get(query)
+                    .cloned()
+                    .ok_or_else(|| out_of_range("query"))
+            }),
         }
-        Ok(())
     }
 
     fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
-        match self.sieve {
+        match &self.sieve {
             None => Ok(Vec::new()),
-            Some(sieve) => sieve.promising(&self.target, rows, count),
+            Some(sieve) => sieve.promising(rows, count),
         }
     }
 
     fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
         let query = self.queries.get(self.query);
         let query = query.ok_or_else(|| out_of_range("query"))?;
-        if let Some(sieve) = self.sieve
+        if let Some(sieve) = &self.sieve
             && limit < f32::INFINITY
         {
             return self.measure_some(sieve, query, &rows, limit, out);

@@ -13,7 +13,7 @@ use pulp::Arch;
 
 use super::bounds::{Frame, Group, MOST_OF_CODE, Target, inverse_of, is_above};
 use super::distance::Metric;
-use super::nibble_sums::{self, Block, CODES, ROWS, Sums};
+use super::nibble_sums::{self, Block, CODES, ROWS, SEVERAL, Sums};
 use super::rounded::{Lengths, Measured, Rounded};
 use crate::error::{Result, ensure, part};
 
@@ -37,6 +37,16 @@ pub struct Codes {
 struct Halves {
     blocks: Vec<Block>,
     groups: Vec<Group>,
+}
+
+/// Groups of which the upper halves of codes were compared with a query.
+struct Compared<'a> {
+    /// The number of their first row.
+    first: usize,
+    sums: &'a [Sums],
+    bounds: &'a mut [[f32; ROWS]],
+    /// A bit for each group that has a bound not above the limit.
+    near: u32,
 }
 
 impl Codes {
@@ -132,25 +142,92 @@ impl Codes {
             target,
             rows.clone(),
             limit,
-            |first, sums, bounds, mut near| {
-                while near != 0 {
-                    let place = near.trailing_zeros() as usize;
-                    near &= near - 1;
-                    let first = first + place * ROWS;
-                    if let (Some(sums), Some(bounds)) = (sums.get(place), bounds.get_mut(place)) {
-                        if let Some(lower) = &self.lower {
-                            *bounds = lower.refined(frame, target, first, sums)?;
-                        }
-                        for (row, &bound) in (first..).zip(&*bounds) {
-                            if !is_above(bound, limit) && rows.contains(&row) {
-                                found.push(row);
-                            }
-                        }
-                    }
-                }
-                Ok(())
+            |first, sums, bounds, near| {
+                let some = Compared {
+                    first,
+                    sums,
+                    bounds,
+                    near,
+                };
+                self.add_near(frame, target, &rows, limit, some, found)
             },
         )
+    }
+
+    /// Appends for each of several queries the rows whose bound is not above its limit.
+    pub fn within_each(
+        &self,
+        frame: &Frame,
+        targets: [(&Target, f32); SEVERAL],
+        rows: &Range<usize>,
+        mut found: [&mut Vec<usize>; SEVERAL],
+    ) -> Result<()> {
+        let (mut sums, mut bounds) = ([[[0; ROWS]; GROUPS]; SEVERAL], [[0.0; ROWS]; GROUPS]);
+        for (first, count) in self.steps(rows)? {
+            let mut all = sums.each_mut().map(|sums| sums.split_at_mut(count).0);
+            self.upper.products_of_several(
+                frame,
+                targets.map(|(target, _)| target),
+                first,
+                &mut all,
+            )?;
+            let groups = part(&self.upper.groups, first, count, "vectors with bounds")?;
+            let (bounds, _) = bounds.split_at_mut(count);
+            for ((sums, (target, limit)), found) in all.into_iter().zip(targets).zip(&mut found) {
+                let near = target.bounds(frame, groups, sums, limit, bounds);
+                let some = Compared {
+                    first: first * ROWS,
+                    sums,
+                    bounds,
+                    near,
+                };
+                self.add_near(frame, target, rows, limit, some, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the rows of some groups whose bound by whole codes is not above a limit.
+    fn add_near(
+        &self,
+        frame: &Frame,
+        target: &Target,
+        rows: &Range<usize>,
+        limit: f32,
+        some: Compared<'_>,
+        found: &mut Vec<usize>,
+    ) -> Result<()> {
+        let mut near = some.near;
+        while near != 0 {
+            let place = near.trailing_zeros() as usize;
+            near &= near - 1;
+            let first = some.first + place * ROWS;
+            if let (Some(sums), Some(bounds)) = (some.sums.get(place), some.bounds.get_mut(place)) {
+                if let Some(lower) = &self.lower {
+                    *bounds = lower.refined(frame, target, first, sums)?;
+                }
+                for (row, &bound) in (first..).zip(&*bounds) {
+                    if !is_above(bound, limit) && rows.contains(&row) {
+                        found.push(row);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of some groups and how many they are, for all groups with some rows.
+    fn steps(&self, rows: &Range<usize>) -> Result<impl Iterator<Item = (usize, usize)> + use<>> {
+        let (found, expected) = (rows.end, self.num_rows);
+        ensure(
+            found <= expected,
+            "end of vectors with bounds",
+            found,
+            expected,
+        )?;
+        let end = rows.end.div_ceil(ROWS);
+        let firsts = (rows.start / ROWS..end).step_by(GROUPS);
+        Ok(firsts.map(move |first| (first, (end - first).min(GROUPS))))
     }
 
     /// Calls `visit` for some groups after others: with the number of their first row, the sums and
@@ -164,17 +241,8 @@ impl Codes {
         limit: f32,
         mut visit: impl FnMut(usize, &[Sums], &mut [[f32; ROWS]], u32) -> Result<()>,
     ) -> Result<()> {
-        let (found, expected) = (rows.end, self.num_rows);
-        ensure(
-            found <= expected,
-            "end of vectors with bounds",
-            found,
-            expected,
-        )?;
         let (mut sums, mut bounds) = ([[0; ROWS]; GROUPS], [[0.0; ROWS]; GROUPS]);
-        let end = rows.end.div_ceil(ROWS);
-        for first in (rows.start / ROWS..end).step_by(GROUPS) {
-            let count = (end - first).min(GROUPS);
+        for (first, count) in self.steps(&rows)? {
             let (sums, _) = sums.split_at_mut(count);
             let (bounds, _) = bounds.split_at_mut(count);
             let near = self
@@ -259,6 +327,22 @@ impl Halves {
         let width = frame.dimension.div_ceil(CODES);
         let blocks = part(&self.blocks, first * width, out.len() * width, "codes")?;
         nibble_sums::products(blocks, &target.numbers, out);
+        Ok(())
+    }
+
+    /// Writes the products of some groups with several queries.
+    fn products_of_several(
+        &self,
+        frame: &Frame,
+        targets: [&Target; SEVERAL],
+        first: usize,
+        out: &mut [&mut [Sums]; SEVERAL],
+    ) -> Result<()> {
+        let width = frame.dimension.div_ceil(CODES);
+        let [count, ..] = out.each_ref().map(|sums| sums.len());
+        let blocks = part(&self.blocks, first * width, count * width, "codes")?;
+        let queries = targets.map(|target| &target.numbers);
+        nibble_sums::products_of_several(blocks, queries, out.each_mut().map(|sums| &mut **sums));
         Ok(())
     }
 

@@ -15,6 +15,9 @@ pub const ROWS: usize = 8;
 /// How many codes of a row are in a block.
 pub const CODES: usize = 8;
 
+/// How many queries go through the codes together.
+pub const SEVERAL: usize = 4;
+
 /// How many bytes a block of a row has.
 const BYTES: usize = CODES / 2;
 
@@ -95,6 +98,26 @@ pub fn products(groups: &[Block], query: &Query, out: &mut [Sums]) {
     }
 }
 
+/// Writes the same for several queries, whose codes are unpacked once.
+pub fn products_of_several(
+    groups: &[Block],
+    queries: [&Query; SEVERAL],
+    out: [&mut [Sums]; SEVERAL],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        return simd.vectorize(wide::ProductsOfSeveral {
+            simd,
+            groups,
+            queries,
+            out,
+        });
+    }
+    for (query, out) in queries.into_iter().zip(out) {
+        products(groups, query, out);
+    }
+}
+
 fn sums(group: &[Block], query: &Query) -> Sums {
     let mut sums = [-query.excess; ROWS];
     for (block, query) in group.iter().zip(&query.blocks) {
@@ -117,7 +140,7 @@ mod wide {
     use pulp::NullaryFnOnce;
     use pulp::x86::V3;
 
-    use super::{Block, Query, Sums};
+    use super::{Block, Query, SEVERAL, Sums};
 
     /// So many blocks are added as 16 bits: 4 * 4 * 15 * 127 is less than 2^15.
     const SHORT: usize = 4;
@@ -143,6 +166,78 @@ mod wide {
                 *out = pulp::cast(avx2._mm256_sub_epi32(sums, excess));
             }
         }
+    }
+
+    pub struct ProductsOfSeveral<'a, 'o> {
+        pub simd: V3,
+        pub groups: &'a [Block],
+        pub queries: [&'a Query; SEVERAL],
+        pub out: [&'o mut [Sums]; SEVERAL],
+    }
+
+    impl NullaryFnOnce for ProductsOfSeveral<'_, '_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self { simd, queries, .. } = self;
+            let excess = queries.map(|query| simd.avx._mm256_set1_epi32(query.excess));
+            let [first, ..] = queries;
+            let groups = self.groups.chunks_exact(first.blocks.len().max(1));
+            let [a, b, c, d] = self.out;
+            let out = a.iter_mut().zip(b).zip(c.iter_mut().zip(d));
+            for (group, ((a, b), (c, d))) in groups.zip(out) {
+                let found = sums_of_several(simd, group, queries);
+                for (out, (sums, excess)) in
+                    [a, b, c, d].into_iter().zip(found.into_iter().zip(excess))
+                {
+                    *out = pulp::cast(simd.avx2._mm256_sub_epi32(sums, excess));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn sums_of_several(
+        simd: V3,
+        group: &[Block],
+        queries: [&Query; SEVERAL],
+    ) -> [__m256i; SEVERAL] {
+        let (avx, avx2) = (simd.avx, simd.avx2);
+        let ones = avx._mm256_set1_epi16(1);
+        let mut sums = [avx._mm256_setzero_si256(); SEVERAL];
+        let [a, b, c, d] = queries.map(|query| query.blocks.chunks(SHORT));
+        for (blocks, ((a, b), (c, d))) in group.chunks(SHORT).zip(a.zip(b).zip(c.zip(d))) {
+            let short = of_some_of_several(simd, blocks, [a, b, c, d]);
+            for (sum, short) in sums.iter_mut().zip(short) {
+                *sum = avx2._mm256_add_epi32(*sum, avx2._mm256_madd_epi16(short, ones));
+            }
+        }
+        sums
+    }
+
+    /// The sums of at most `SHORT` blocks for several queries; see `of_some`.
+    #[inline(always)]
+    fn of_some_of_several(
+        simd: V3,
+        blocks: &[Block],
+        queries: [&[[i32; 2]]; SEVERAL],
+    ) -> [__m256i; SEVERAL] {
+        let (avx, avx2) = (simd.avx, simd.avx2);
+        let half = avx._mm256_set1_epi8(15);
+        let mut sums = [avx._mm256_setzero_si256(); SEVERAL];
+        let [a, b, c, d] = queries.map(<[[i32; 2]]>::iter);
+        for (&block, ((a, b), (c, d))) in blocks.iter().zip(a.zip(b).zip(c.zip(d))) {
+            let codes = pulp::cast(block);
+            let of_low = avx2._mm256_and_si256(codes, half);
+            let of_high = avx2._mm256_and_si256(avx2._mm256_srli_epi16::<4>(codes), half);
+            for (sum, &[low, high]) in sums.iter_mut().zip([a, b, c, d]) {
+                let of_low = avx2._mm256_maddubs_epi16(of_low, avx._mm256_set1_epi32(low));
+                let of_high = avx2._mm256_maddubs_epi16(of_high, avx._mm256_set1_epi32(high));
+                *sum = avx2._mm256_add_epi16(*sum, avx2._mm256_add_epi16(of_low, of_high));
+            }
+        }
+        sums
     }
 
     #[inline(always)]
@@ -192,8 +287,8 @@ mod tests {
             .collect()
     }
 
-    fn sums_of(rows: &[Vec<i8>], query: &[i8]) -> Vec<i32> {
-        let query = Query::new(query);
+    fn sums_of(rows: &[Vec<i8>], numbers: &[i8]) -> Vec<i32> {
+        let query = Query::new(numbers);
         let width = query.blocks.len();
         let num_groups = rows.len().div_ceil(ROWS);
         let mut groups = vec![[0; 32]; num_groups * width];
@@ -207,6 +302,18 @@ mod tests {
         let each = groups.chunks(width);
         let portable: Vec<Sums> = each.map(|group| sums(group, &query)).collect();
         assert_eq!(found, portable);
+        let other = Query::new(&vec![1; numbers.len()]);
+        let [mut first, mut second] = [found.clone(), found.clone()];
+        let (mut third, mut fourth) = (first.clone(), vec![[0; ROWS]; num_groups]);
+        products_of_several(
+            &groups,
+            [&other, &query, &other, &query],
+            [&mut first, &mut second, &mut third, &mut fourth],
+        );
+        assert_eq!([&second, &fourth], [&found; 2]);
+        assert_eq!(first, third);
+        products(&groups, &other, &mut second);
+        assert_eq!(first, second);
         let mut found = found.as_flattened().to_vec();
         found.truncate(rows.len());
         found

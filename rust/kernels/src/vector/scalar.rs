@@ -8,11 +8,10 @@
 
 use std::ops::Range;
 
-use super::bounds::Target;
 use super::byte_sums::l2_of_codes;
 use super::distance::{self, Metric};
 use super::search::Store;
-use super::sieve::Sieve;
+use super::sieve::{Sieve, Sieved};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 
 /// The bytes of a tile: a part of a first-level cache.
@@ -60,8 +59,7 @@ pub struct Codes<'a> {
     codes: &'a [u8],
     queries: &'a Queries,
     query: usize,
-    sieve: Option<&'a Sieve>,
-    target: Target,
+    sieve: Option<Sieved<'a>>,
 }
 
 /// Queries as the search of codes needs them.
@@ -107,6 +105,18 @@ impl Queries {
     fn codes_of(&self, query: usize) -> Result<&[u8]> {
         part(&self.codes, query * self.dimension, self.dimension, "query")
     }
+
+    /// The same as numbers.
+    fn numbers_of(&self, query: usize) -> Result<Vec<f32>> {
+        let codes = self.codes_of(query)?.iter();
+        Ok(codes.copied().map(f32::from).collect())
+    }
+}
+
+/// A little more than the squared distance of codes that is a limit.
+#[allow(clippy::cast_possible_truncation)] // rounds
+fn limit_of_codes(limit: f32, factor: f64) -> f32 {
+    (f64::from(limit) / factor * (1.0 + ROUNDING)) as f32
 }
 
 impl<'a> Codes<'a> {
@@ -116,7 +126,6 @@ impl<'a> Codes<'a> {
             queries,
             query: 0,
             sieve: None,
-            target: Target::default(),
         }
     }
 
@@ -134,7 +143,7 @@ impl<'a> Codes<'a> {
         )?;
         let is_same = sieve.metric() == Metric::L2 && self.queries.bases.is_empty();
         ensure(is_same, "metric of the bounds", "another", "l2")?;
-        self.sieve = Some(sieve);
+        self.sieve = Some(Sieved::new(sieve));
         Ok(self)
     }
 
@@ -149,41 +158,60 @@ impl<'a> Codes<'a> {
     fn measure_l2(&self, rows: &Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
         let step = self.queries.bounds.step();
         let (query, factor) = (self.queries.codes_of(self.query)?, step * step);
-        let Some(sieve) = self.sieve.filter(|_| limit < f32::INFINITY && factor > 0.0) else {
+        let is_limited = limit < f32::INFINITY && factor > 0.0;
+        let Some(sieve) = self.sieve.as_ref().filter(|_| is_limited) else {
             let rows = self.rows(rows)?.chunks_exact(self.queries.dimension);
             return l2_of_codes(query, rows.map(Ok), factor, out);
         };
-        let limit = (f64::from(limit) / factor * (1.0 + ROUNDING)) as f32;
-        sieve.measure_some(&self.target, rows.clone(), limit, out, |rows, out| {
-            let each = rows.iter().map(|&row| self.rows(&(row..row + 1)));
-            l2_of_codes(query, each, factor, out)
-        })
+        sieve.measure_some(
+            rows.clone(),
+            limit_of_codes(limit, factor),
+            out,
+            |rows, out| {
+                let each = rows.iter().map(|&row| self.rows(&(row..row + 1)));
+                l2_of_codes(query, each, factor, out)
+            },
+        )
     }
 }
 
 impl Store for Codes<'_> {
     fn rows_per_tile(&self) -> usize {
-        self.sieve.map_or(TILE, |_| TILE_OF_SIEVE) / self.queries.dimension
+        self.sieve.as_ref().map_or(TILE, |_| TILE_OF_SIEVE) / self.queries.dimension
     }
 
     fn gap(&self) -> usize {
-        self.sieve.map_or(GAP, |_| GAP_OF_SIEVE)
+        self.sieve.as_ref().map_or(GAP, |_| GAP_OF_SIEVE)
+    }
+
+    fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
+        let (all, step) = (self.queries, self.queries.bounds.step());
+        let factor = step * step;
+        let Some(sieve) = self.sieve.as_mut().filter(|_| factor > 0.0) else {
+            return Ok(());
+        };
+        let limits = limits.iter().map(|&limit| limit_of_codes(limit, factor));
+        let limits: Vec<f32> = limits.collect();
+        sieve.search(&rows, queries, &limits, |query| all.numbers_of(query))
+    }
+
+    fn near(&self, place: usize) -> Option<&[usize]> {
+        self.sieve.as_ref().and_then(|sieve| sieve.near(place))
     }
 
     fn begin(&mut self, query: usize) -> Result<()> {
         self.query = query;
-        if let Some(sieve) = self.sieve {
-            let codes = self.queries.codes_of(query)?.iter();
-            let values: Vec<f32> = codes.copied().map(f32::from).collect();
-            self.target = sieve.target(&values);
+        let queries = self.queries;
+        match &mut self.sieve {
+            None => Ok(()),
+            Some(sieve) => sieve.begin(query, || queries.numbers_of(query)),
         }
-        Ok(())
     }
 
     fn promising(&mut self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
-        match self.sieve {
+        match &self.sieve {
             None => Ok(Vec::new()),
-            Some(sieve) => sieve.promising(&self.target, rows, count),
+            Some(sieve) => sieve.promising(rows, count),
         }
     }
 

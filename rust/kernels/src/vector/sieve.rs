@@ -11,8 +11,9 @@ use super::bounds::{Frame, Target};
 use super::distance::Metric;
 use super::element::{Element, Wide};
 use super::halves::Codes;
+use super::nibble_sums::SEVERAL;
 use super::top::ordered;
-use crate::error::{Corrupt, Result, ensure};
+use crate::error::{Corrupt, Result, ensure, out_of_range};
 
 /// Fewer vectors in a row are measured at once, as bounds are computed for eight of them together.
 const FEWEST: usize = 4;
@@ -113,13 +114,12 @@ impl Sieve {
         out: &mut [f32],
         measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        let (first, mut found) = (rows.start, Vec::new());
         if rows.len() < FEWEST {
-            found.extend(rows);
-        } else {
-            self.codes
-                .within(&self.frame, target, rows, limit, &mut found)?;
+            return measure(&rows.collect::<Vec<_>>(), out);
         }
+        let (first, mut found) = (rows.start, Vec::new());
+        self.codes
+            .within(&self.frame, target, rows, limit, &mut found)?;
         let mut distances = vec![0.0; found.len()];
         measure(&found, &mut distances)?;
         out.fill(f32::NAN);
@@ -129,6 +129,115 @@ impl Sieve {
             }
         }
         Ok(())
+    }
+}
+
+/// A sieve and the queries that are compared with it, each of which is made comparable once.
+pub struct Sieved<'a> {
+    sieve: &'a Sieve,
+    targets: Vec<Option<Target>>,
+    query: usize,
+    /// The rows of a tile that may be near to each of several queries; none without a limit.
+    near: Vec<Option<Vec<usize>>>,
+}
+
+impl<'a> Sieved<'a> {
+    pub fn new(sieve: &'a Sieve) -> Self {
+        Self {
+            sieve,
+            targets: Vec::new(),
+            query: 0,
+            near: Vec::new(),
+        }
+    }
+
+    /// Selects a query, of which `make` returns what is compared.
+    pub fn begin<W: Wide>(
+        &mut self,
+        query: usize,
+        make: impl FnOnce() -> Result<Vec<W>>,
+    ) -> Result<()> {
+        self.query = query;
+        self.prepare(query, make)
+    }
+
+    fn prepare<W: Wide>(
+        &mut self,
+        query: usize,
+        make: impl FnOnce() -> Result<Vec<W>>,
+    ) -> Result<()> {
+        if self.targets.len() <= query {
+            self.targets.resize_with(query + 1, || None);
+        }
+        if let Some(target @ None) = self.targets.get_mut(query) {
+            *target = Some(self.sieve.target(&make()?));
+        }
+        Ok(())
+    }
+
+    fn target(&self, query: usize) -> Result<&Target> {
+        let target = self.targets.get(query).and_then(Option::as_ref);
+        target.ok_or_else(|| out_of_range("query"))
+    }
+
+    /// Looks for the rows of a tile that may be within the limits of several queries.
+    pub fn search<W: Wide>(
+        &mut self,
+        rows: &Range<usize>,
+        queries: &[u32],
+        limits: &[f32],
+        make: impl Fn(usize) -> Result<Vec<W>>,
+    ) -> Result<()> {
+        self.near.clear();
+        if queries.len() < SEVERAL {
+            return Ok(());
+        }
+        self.near.resize_with(queries.len(), || None);
+        let limited = queries.iter().zip(limits).enumerate();
+        let limited = limited.filter(|(_, (_, limit))| **limit < f32::INFINITY);
+        let limited: Vec<_> = limited
+            .map(|(place, (&query, &limit))| (place, query as usize, limit))
+            .collect();
+        for some in limited.as_chunks::<SEVERAL>().0 {
+            for &(_, query, _) in some {
+                self.prepare(query, || make(query))?;
+            }
+            let [a, b, c, d] = *some;
+            let target = |(_, query, limit): (usize, usize, f32)| Ok((self.target(query)?, limit));
+            let targets = [target(a)?, target(b)?, target(c)?, target(d)?];
+            let mut found: [Vec<usize>; SEVERAL] = Default::default();
+            let codes = &self.sieve.codes;
+            codes.within_each(&self.sieve.frame, targets, rows, found.each_mut())?;
+            for ((place, ..), found) in some.iter().zip(found) {
+                if let Some(near) = self.near.get_mut(*place) {
+                    *near = Some(found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that `search` found for a query, by its place there; none if it was left out.
+    pub fn near(&self, place: usize) -> Option<&[usize]> {
+        self.near.get(place)?.as_deref()
+    }
+
+    /// See `Sieve::promising`, for the selected query.
+    pub fn promising(&self, rows: Range<usize>, count: usize) -> Result<Vec<usize>> {
+        let target = self.target(self.query)?;
+        self.sieve.promising(target, rows, count)
+    }
+
+    /// See `Sieve::measure_some`, for the selected query.
+    pub fn measure_some(
+        &self,
+        rows: Range<usize>,
+        limit: f32,
+        out: &mut [f32],
+        measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        let target = self.target(self.query)?;
+        self.sieve.measure_some(target, rows, limit, out, measure)
     }
 }
 
@@ -322,6 +431,44 @@ mod tests {
         order.truncate(4);
         order.sort_unstable();
         assert_eq!(few, order);
+    }
+
+    #[test]
+    fn several_queries_find_what_each_finds() {
+        for metric in [Metric::L2, Metric::Dot, Metric::Cosine] {
+            for dimension in [1usize, 20, 40, 65] {
+                let rows = some(ROWS * dimension, 37);
+                let sieve = Sieve::new(metric, &rows, dimension).unwrap();
+                let each = rows.chunks(dimension).step_by(23).take(11);
+                let each = each.map(|row| row.iter().map(|&value| f64::from(value) + 0.5));
+                let queries: Vec<Vec<f32>> = each.map(|values| prepared(metric, values)).collect();
+                let limits: Vec<f32> = (0..11u8)
+                    .map(|place| match place {
+                        3 => f32::INFINITY,
+                        4 => f32::NAN,
+                        _ => f32::from(place) * dimension as f32 - 1.0,
+                    })
+                    .collect();
+                let numbers: Vec<u32> = (0..11).rev().collect();
+                let mut sieved = Sieved::new(&sieve);
+                let make = |query: usize| Ok(queries[query].clone());
+                let tile = 3..ROWS - 5;
+                sieved.search(&tile, &numbers, &limits, make).unwrap();
+                let mut num_found = 0;
+                for (place, (&query, &limit)) in numbers.iter().zip(&limits).enumerate() {
+                    let target = sieve.target(&queries[query as usize]);
+                    if let Some(found) = sieved.near(place) {
+                        assert_eq!(found, within(&sieve, &target, tile.clone(), limit));
+                        num_found += 1;
+                    }
+                }
+                assert_eq!(num_found, 8); // of nine with a limit, as four are compared together
+                sieved
+                    .search(&tile, &numbers[..2], &limits[..2], make)
+                    .unwrap();
+                assert!(sieved.near(0).is_none());
+            }
+        }
     }
 
     #[test]
