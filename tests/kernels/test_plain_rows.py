@@ -28,9 +28,10 @@ def test_rows_are_counted_from_the_first_one_of_their_page(
     expected = [
         places[page] + (row - bounds[page]) * WIDTH for row in rows for page in [page_of[row]]
     ]
-    found = plain_offsets(rows, bounds, places, WIDTH)
-    assert found is not None
-    assert found.tolist() == expected
+    for some in (rows, np.repeat(rows, 2)[::2]):  # adjacent numbers, and others
+        found = plain_offsets(some, bounds, places, WIDTH)
+        assert found is not None
+        assert found.tolist() == expected
     unknown = data.draw(st.sampled_from(range(len(lengths))))
     places[unknown] = -data.draw(st.integers(1, 3))
     is_complete = plain_offsets(rows, bounds, places, WIDTH) is not None

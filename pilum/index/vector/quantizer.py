@@ -243,8 +243,8 @@ class Quantizer(ABC):
 
     Attributes:
         name: `FLAT`, `PQ`, `SQ` or `RQ`.
-        is_faster_together: Whether several queries that search a partition cost less than each on
-            its own.
+        is_faster_together: Whether it is faster to compare all queries with a partition at once
+            than to begin each query with its nearest partition.
         metric: The metric of the index.
         dimension: Number of elements of a vector.
     """

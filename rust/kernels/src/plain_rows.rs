@@ -9,13 +9,13 @@ use crate::error::{Result, out_of_range, part, size};
 /// `bounds` are the first row of each page and the end, ascending. `places` says where pages begin,
 /// negative for pages without a place.
 pub fn offsets(
-    rows: &[i64],
+    rows: impl ExactSizeIterator<Item = i64>,
     bounds: &[i64],
     places: &[i64],
     width: i64,
 ) -> Result<Option<Vec<i64>>> {
     let mut found = Vec::with_capacity(rows.len());
-    for &row in rows {
+    for row in rows {
         let next = bounds.partition_point(|&bound| bound <= row);
         let page = next.checked_sub(1);
         let page = page.and_then(|page| Some((*bounds.get(page)?, *places.get(page)?)));
@@ -50,16 +50,25 @@ mod tests {
     #[test]
     fn rows_are_counted_from_their_page() {
         let rows = [11, 0, 9, 10];
-        let found = offsets(&rows, &BOUNDS, &[100, 500, 7], 4).unwrap();
+        let found = offsets(rows.into_iter(), &BOUNDS, &[100, 500, 7], 4).unwrap();
         assert_eq!(found.unwrap(), [11, 100, 136, 7]);
-        assert!(offsets(&[], &[0], &[], 4).unwrap().unwrap().is_empty());
+        assert!(
+            offsets([].into_iter(), &[0], &[], 4)
+                .unwrap()
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]
     fn only_pages_with_rows_need_a_place() {
-        assert!(offsets(&[11], &BOUNDS, &[-1, -1, 7], 4).unwrap().is_some());
         assert!(
-            offsets(&[11, 0], &BOUNDS, &[-1, -1, 7], 4)
+            offsets([11].into_iter(), &BOUNDS, &[-1, -1, 7], 4)
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            offsets([11, 0].into_iter(), &BOUNDS, &[-1, -1, 7], 4)
                 .unwrap()
                 .is_none()
         );
@@ -68,9 +77,9 @@ mod tests {
     #[test]
     fn rows_beyond_all_pages_are_damage() {
         for row in [-1, 12, i64::MAX] {
-            assert!(offsets(&[row], &BOUNDS, &[100, 500, 7], 4).is_err());
+            assert!(offsets([row].into_iter(), &BOUNDS, &[100, 500, 7], 4).is_err());
         }
-        assert!(offsets(&[1], &BOUNDS, &[i64::MAX, 0, 0], 4).is_err());
+        assert!(offsets([1].into_iter(), &BOUNDS, &[i64::MAX, 0, 0], 4).is_err());
     }
 
     #[test]

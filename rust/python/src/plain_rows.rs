@@ -16,8 +16,8 @@ pub fn plain_offsets<'py>(
     places: PyReadonlyArray1<'py, i64>,
     width: i64,
 ) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
-    let (rows, bounds, places) = (slice(&rows)?, slice(&bounds)?, slice(&places)?);
-    let found = plain_rows::offsets(rows, bounds, places, width);
+    let (rows, bounds, places) = (rows.as_array(), slice(&bounds)?, slice(&places)?);
+    let found = plain_rows::offsets(rows.iter().copied(), bounds, places, width);
     let found = found.map_err(|error| corrupt(py, &error))?;
     Ok(found.map(|offsets| offsets.into_pyarray(py)))
 }
