@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
+use super::nibble_sums;
 use super::search::Store;
 use super::sieve::{Sieve, Sieved};
 use crate::error::{Result, ensure, out_of_range, part};
@@ -122,6 +123,10 @@ impl<T: Element> Store for Flat<'_, T> {
 
     fn gap(&self) -> usize {
         self.sieve.as_ref().map_or(1, |_| GAP_OF_CODES)
+    }
+
+    fn group(&self) -> usize {
+        self.sieve.as_ref().map_or(1, |_| nibble_sums::ROWS)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::byte_sums::l2_of_codes;
 use super::distance::{self, Metric};
+use super::nibble_sums;
 use super::search::Store;
 use super::sieve::{Sieve, Sieved};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
@@ -182,6 +183,10 @@ impl Store for Codes<'_> {
 
     fn gap(&self) -> usize {
         self.sieve.as_ref().map_or(GAP, |_| GAP_OF_SIEVE)
+    }
+
+    fn group(&self) -> usize {
+        self.sieve.as_ref().map_or(1, |_| nibble_sums::ROWS)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
