@@ -69,7 +69,7 @@ def batch_of(data: Any) -> pa.RecordBatch | None:
         return pa.RecordBatch.from_pandas(data, preserve_index=False)
     if not hasattr(data, "__arrow_c_stream__"):
         return None
-    table = _without_views(pa.RecordBatchReader.from_stream(data)).read_all().combine_chunks()
+    table = _without_views(_stream(data)).read_all().combine_chunks()
     columns = [column.chunk(0) if column.num_chunks else None for column in table.columns]
     arrays = [
         pa.nulls(0, field.type) if column is None else column
@@ -104,7 +104,7 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data]).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
+        reader = _stream(data)
         return reader if isinstance(data, pa.Table) else _in_own_memory(reader)
     if _is_pyarrow_dataset(data):
         scanner = data.scanner() if hasattr(data, "scanner") else data
@@ -120,6 +120,15 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_batches(iter(data), schema)
     raise InvalidInputError(f"cannot write {type(data).__name__}; expected {_KINDS}")
+
+
+def _stream(data: Any) -> pa.RecordBatchReader:
+    """Open an Arrow stream. Python objects in a frame of polars are refused: it has addresses."""
+    if type(data).__module__.partition(".")[0] == "polars":
+        kinds = getattr(data, "schema", {}).items()
+        if objects := [name for name, kind in kinds if str(kind) == "Object"]:
+            raise InvalidInputError(f"columns {objects} hold Python objects; convert them")
+    return pa.RecordBatchReader.from_stream(data)
 
 
 def _in_own_memory(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

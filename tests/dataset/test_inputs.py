@@ -148,6 +148,17 @@ def test_frames_of_pandas_are_written_back(tmp_path: Path, text: str) -> None:
     assert ds.to_table(filter="id = 3").to_pylist() == [{"id": 3, "s": None, "d": "y"}]
 
 
+@pytest.mark.parametrize("form", ["frame", "lazy", "list"])
+def test_python_objects_in_frames_of_polars_are_refused(tmp_path: Path, form: str) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    values = polars.Series([object()], dtype=polars.Object)
+    frame = polars.DataFrame({"id": [1], "thing": values})
+    data = {"frame": frame, "lazy": frame.lazy(), "list": [frame]}[form]
+    with pytest.raises(InvalidInputError, match=r"columns \['thing'\] hold Python objects"):
+        pilum.write_dataset(data, tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
 def test_frames_of_polars_are_written_back(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
     ds = dataset(tmp_path / "t")
