@@ -104,8 +104,9 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data]).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        reader = _stream(data)
-        return reader if isinstance(data, pa.Table) else _in_own_memory(reader)
+        if isinstance(data, pa.Table):
+            return pa.RecordBatchReader.from_stream(data)
+        return _in_own_memory(_stream(data))
     if _is_pyarrow_dataset(data):
         scanner = data.scanner() if hasattr(data, "scanner") else data
         return scanner.to_reader()
