@@ -329,7 +329,7 @@ def write_transaction(
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
     if wanted.ingests:
-        batches = ingested_batches(alignment.schema, batches)
+        batches = ingested_batches(alignment.schema, batches, store.options)
     num_rows = getattr(data, "num_rows", None)
     if num_rows is None:
         options = options.for_stream(len(alignment.schema.fields))

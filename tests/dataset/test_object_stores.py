@@ -96,3 +96,22 @@ def test_the_whole_life_in_memory() -> None:
     assert pilum.dataset(uri, version="odd").take([0])["id"].to_pylist() == [1]
     pilum.dataset(uri).restore()
     assert pilum.dataset(uri, version=1).to_table().equals(ROWS)
+
+
+def test_blobs_are_ingested_with_the_storage_options(aws: Server, uri: str) -> None:
+    bucket, options = uri.split("/")[2], aws_options(aws.url)
+    client(aws.url).put_object(Bucket=bucket, Key="film", Body=b"0123456789")
+    films = pilum.blob_array(
+        [f"s3://{bucket}/film", pilum.Blob.from_uri(f"s3://{bucket}/film", 2, 3)]
+    )
+    dataset = pilum.write_dataset(
+        pa.table([films], schema=pa.schema([pilum.blob_field("film")])),
+        uri,
+        storage_options=options,
+        external_blob_mode="ingest",
+    )
+    client(aws.url).delete_object(Bucket=bucket, Key="film")
+    assert [data for _, data in dataset.read_blobs("film", indices=[0, 1])] == [
+        b"0123456789",
+        b"234",
+    ]

@@ -39,7 +39,6 @@ __all__ = [
     "blob_column",
     "blob_places",
     "materialize",
-    "object_at",
     "payloads",
     "read_places",
 ]
@@ -273,10 +272,10 @@ def _place_outside(
         return home.managed_blob(field.id, uri)
     if kind == BlobKind.MANAGED_IN_BASE or base_id:
         return home.blob_below(base_id, uri)
-    return object_at(uri, options)
+    return _object_at(uri, options)
 
 
-def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
+def _object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
     """Return the store and path of an object that a blob refers to by a location.
 
     The storage options of the table are used for objects in the same object store. The location is

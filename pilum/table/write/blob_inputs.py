@@ -6,9 +6,11 @@ struct<data, uri[, position, size]>, lance.blob.v2     stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,8 @@ from pilum.format.blobs import BLOB_V2, GIVEN_V2, PREPARED_V2
 from pilum.format.fields import DESCRIPTOR_ID, Field
 from pilum.format.schema import Schema
 from pilum.format.types import EXTENSION_NAME, stored_metadata
-from pilum.table.read.blobs import BlobPlace, object_at, read_places
+from pilum.storage.open import open_object
+from pilum.table.read.blobs import BlobPlace, read_places
 
 __all__ = [
     "blob_field",
@@ -138,21 +141,28 @@ def _with_members(blobs: pa.Array, name: str) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(_WHOLE), mask=mask)
 
 
-def ingested_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which the bytes at URIs replace the URIs; errors are as `open_store`."""
+def ingested_batches(
+    schema: Schema, batches: Iterable[pa.RecordBatch], storage_options: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches in which the bytes at URIs replace the URIs.
+
+    Raises:
+        InvalidInputError: If a URI is not absolute; other errors are as `open_store`.
+    """
+    read = partial(_read_uris, storage_options)
     for batch in batches:
         columns = [
-            map_blobs(field, column, _read_uris)
+            map_blobs(field, column, read)
             for field, column in zip(schema.fields, batch.columns, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _read_uris(field: Field, blobs: pa.Array) -> pa.Array:
+def _read_uris(options: Mapping[str, str], field: Field, blobs: pa.Array) -> pa.Array:
     rows = np.flatnonzero(validity_mask(blobs) & validity_mask(blobs.field("uri")))
     if field.blob_version == 1 or len(rows) == 0:
         return blobs
-    places = [_place(blobs[row]) for row in rows.tolist()]
+    places = [_place(options, field, blobs[row].as_py()) for row in rows.tolist()]
     found = pa.array(read_places(places), pa.large_binary())
     index = np.arange(len(blobs))
     index[rows] = len(blobs) + np.arange(len(rows))
@@ -162,9 +172,10 @@ def _read_uris(field: Field, blobs: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(blobs.type), mask=mask)
 
 
-def _place(blob: pa.StructScalar) -> BlobPlace:
-    value = blob.as_py()
-    store, path = object_at(value["uri"])
+def _place(options: Mapping[str, str], field: Field, value: dict[str, Any]) -> BlobPlace:
+    if "://" not in value["uri"]:
+        raise InvalidInputError(f"column {field.name!r}: {value['uri']!r} is not an absolute URI")
+    store, path = open_object(value["uri"], options)
     size = value.get("size")
     whole = size if size is not None else store.source(path).size
     return BlobPlace(store, path, value.get("position") or 0, whole)

@@ -165,6 +165,8 @@ def test_references_must_be_allowed_and_absolute(tmp_path: Path) -> None:
         write(tmp_path / "t", ["file:///x/y"])
     with pytest.raises(InvalidInputError, match="absolute"):
         write(tmp_path / "t", ["x/y"], allow_external_blob_outside_bases=True)
+    with pytest.raises(InvalidInputError, match="absolute"):
+        write(tmp_path / "t", ["x/y"], external_blob_mode="ingest")
     with pytest.raises(InvalidInputError, match="ingest"):
         write(
             tmp_path / "t",
