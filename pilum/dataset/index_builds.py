@@ -106,18 +106,19 @@ def create_of_files(
     """
     request = request_of(dataset.snapshot, column, "IVF_PQ", name, keywords, False, None)
     parameters = request.parameters
-    num_partitions = len(parameters.centroids)
+    num_partitions, options = len(parameters.centroids), dataset.snapshot.store.options
     with durable_at_commit(dataset.snapshot.store) as store:
         snapshot = replace(dataset.snapshot, store=store)
         covered: BitMap = BitMap()
-        for batch in rows_of_files(paths, num_partitions):
+        for batch in rows_of_files(paths, options, num_partitions):
             covered |= _fragments_of(snapshot, batch.references)
-        known = fragments_of_files(paths)
+        known = fragments_of_files(paths, options)
         if known is not None:  # a row that keeps its id may have moved among other rows
             covered &= known
         version = snapshot.manifest.version
         new = NewIndex(request.name, request.path, request.type, version, request.uuid)
-        segment = write_segment(snapshot, new, covered, partial(load_sorted, paths, parameters))
+        load = partial(load_sorted, paths, options, parameters)
+        segment = write_segment(snapshot, new, covered, load)
         commit_new(dataset, snapshot, CreateIndex((segment,), request.replaced))
 
 

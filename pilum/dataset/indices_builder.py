@@ -208,7 +208,8 @@ class IndicesBuilder:
         ivf = Centroids(given_centroids(ivf_model.centroids, self._vectors), metric)
         uri = output_uri or f"{tempfile.mkdtemp(prefix='pilum-partitions-')}/partitions.lance"
         batches = (self._assigned(batch, ivf, find) for batch in self._rows(None).batches)
-        write_dataset(pa.RecordBatchReader.from_batches(_ASSIGNED, batches), uri)
+        reader, options = pa.RecordBatchReader.from_batches(_ASSIGNED, batches), self._options
+        write_dataset(reader, uri, storage_options=options)
         return uri
 
     def transform_vectors(
@@ -237,7 +238,8 @@ class IndicesBuilder:
             raise InvalidInputError("fragments must be a non-empty list or None")
         parameters = self._parameters(ivf, pq, partition_ds_uri)
         numbers = None if fragments is None else [one.fragment_id for one in fragments]
-        write_transformed(self._rows(numbers), self._fragments(numbers), parameters, dest_uri)
+        rows, covered = self._rows(numbers), self._fragments(numbers)
+        write_transformed(rows, covered, parameters, dest_uri, self._options)
 
     def shuffle_transformed_vectors(
         self,
@@ -266,7 +268,7 @@ class IndicesBuilder:
         """
         name = f"{shuffle_output_root_filename or 'sorted'}_0.lance"
         paths = _paths(unsorted_filenames, dir_path)
-        write_sorted(paths, ivf.num_partitions, _path(dir_path, name))
+        write_sorted(paths, ivf.num_partitions, _path(dir_path, name), self._options)
         return [name]
 
     def load_shuffled_vectors(
@@ -315,6 +317,11 @@ class IndicesBuilder:
         columns = [pa.array(references), pa.array(partitions)]
         return pa.RecordBatch.from_arrays(columns, schema=_ASSIGNED)
 
+    @property
+    def _options(self) -> dict[str, str]:
+        """The storage options of the table, with which the files of the steps are opened."""
+        return self.dataset.snapshot.store.options
+
     def _keywords(self, ivf: IvfModel, pq: PqModel, assigned: str | None) -> Mapping[str, Any]:
         given = {
             "num_sub_vectors": pq.num_subvectors,
@@ -322,6 +329,7 @@ class IndicesBuilder:
             "ivf_centroids": ivf.centroids,
             "pq_codebook": pq.codebook,
             "precomputed_partition_dataset": assigned,
+            "storage_options": self._options,
         }
         return vector_keywords(given, ivf.distance_type)
 

@@ -11,7 +11,7 @@ do not have the latter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,11 @@ _LIMIT_BYTES = 256 << 20
 
 
 def write_transformed(
-    rows: IndexRows, fragments: BitMap, parameters: VectorParameters, path: str
+    rows: IndexRows,
+    fragments: BitMap,
+    parameters: VectorParameters,
+    path: str,
+    options: Mapping[str, str],
 ) -> None:
     """Write the partitions and the codes of rows to a file.
 
@@ -60,25 +64,29 @@ def write_transformed(
         fragments: The fragments that they are all rows of.
         parameters: Parameters of the index, with its models.
         path: Location of the file.
+        options: Options of its object store.
 
     Raises:
         InvalidInputError: If a given partition does not exist.
     """
     loss = 0.0
-    with _new_file(path, _code_bytes(parameters)) as file:
+    with _new_file(path, options, _code_bytes(parameters)) as file:
         for batch in encoded(rows.batches, parameters, _models(parameters)):
             file.write(_batch(batch.references, batch.partitions, batch.columns[COLUMN]))
             loss += batch.loss
         file.add_metadata({_LOSS: repr(loss), **_listed(fragments)})
 
 
-def write_sorted(paths: Sequence[str], num_partitions: int, path: str) -> None:
+def write_sorted(
+    paths: Sequence[str], num_partitions: int, path: str, options: Mapping[str, str]
+) -> None:
     """Write the rows of files to one file, sorted by partition.
 
     Args:
         paths: Locations of files that `write_transformed` wrote.
         num_partitions: Number of partitions.
         path: Location of the new file.
+        options: Options of the object store of all of them.
 
     Raises:
         InvalidInputError: If a file has other columns, or the files differ in their codes.
@@ -86,28 +94,33 @@ def write_sorted(paths: Sequence[str], num_partitions: int, path: str) -> None:
     """
     width, loss = 0, 0.0
     with Shuffle(num_partitions, _LIMIT_BYTES) as shuffle:
-        for batch in rows_of_files(paths, num_partitions):
+        for batch in rows_of_files(paths, options, num_partitions):
             codes = batch.columns[COLUMN]
             if width not in (0, codes.shape[1]):
                 raise InvalidInputError(f"files with codes of {width} and {codes.shape[1]} bytes")
             width = codes.shape[1]
             shuffle.add(batch.partitions, batch.references, batch.columns)
             loss += batch.loss
-        with _new_file(path, width or 1) as file:
+        with _new_file(path, options, width or 1) as file:
             for number, (references, columns) in enumerate(shuffle.partitions()):
                 if len(references):
                     partitions = np.full(len(references), number, np.uint32)
                     file.write(_batch(references, partitions, columns[COLUMN]))
-            file.add_metadata({_LOSS: repr(loss), **_listed(fragments_of_files(paths))})
+            fragments = fragments_of_files(paths, options)
+            file.add_metadata({_LOSS: repr(loss), **_listed(fragments)})
 
 
 def load_sorted(
-    paths: Sequence[str], parameters: VectorParameters, folder: IndexFolderWriter
+    paths: Sequence[str],
+    options: Mapping[str, str],
+    parameters: VectorParameters,
+    folder: IndexFolderWriter,
 ) -> bytes:
     """Write the rows of files as a segment.
 
     Args:
         paths: Locations of files that `write_sorted` wrote.
+        options: Options of their object store.
         parameters: Parameters of the index, with its models.
         folder: The folder of the segment.
 
@@ -119,18 +132,22 @@ def load_sorted(
         CorruptFileError: If a file is damaged.
     """
     models = _models(parameters)
-    rows = rows_of_files(paths, models.ivf.num_partitions, _code_bytes(parameters))
+    rows = rows_of_files(paths, options, models.ivf.num_partitions, _code_bytes(parameters))
     write_encoded(rows, parameters, models, folder)
     return parameters.details().pack()
 
 
 def rows_of_files(
-    paths: Sequence[str], num_partitions: int, code_bytes: int | None = None
+    paths: Sequence[str],
+    options: Mapping[str, str],
+    num_partitions: int,
+    code_bytes: int | None = None,
 ) -> Iterator[Encoded]:
     """Yield the rows of files.
 
     Args:
         paths: Locations of files.
+        options: Options of their object store.
         num_partitions: The number that partitions are below.
         code_bytes: Size of a code; None for any.
 
@@ -139,7 +156,7 @@ def rows_of_files(
         CorruptFileError: If a file is damaged.
     """
     for path in paths:
-        file = LanceFileReader(path)
+        file = LanceFileReader(path, storage_options=dict(options))
         reader = file.read_all(batch_size=_BATCH_ROWS).to_batches()
         _require_columns(path, reader.schema, code_bytes)
         loss = _loss_of(path, reader.schema)
@@ -157,8 +174,10 @@ def rows_of_files(
             loss = 0.0  # of all batches of the file
 
 
-def fragments_of_files(paths: Sequence[str]) -> BitMap | None:
+def fragments_of_files(paths: Sequence[str], options: Mapping[str, str]) -> BitMap | None:
     """Return the fragments whose rows are in files; None if a file does not say.
+
+    The arguments are those of `rows_of_files`.
 
     Raises:
         InvalidInputError: If what a file says are no fragments.
@@ -166,7 +185,8 @@ def fragments_of_files(paths: Sequence[str]) -> BitMap | None:
     """
     found = BitMap()
     for path in paths:
-        text = (LanceFileReader(path).metadata().schema.metadata or {}).get(_FRAGMENTS.encode())
+        file = LanceFileReader(path, storage_options=dict(options))
+        text = (file.metadata().schema.metadata or {}).get(_FRAGMENTS.encode())
         if text is None:
             return None
         try:
@@ -194,8 +214,8 @@ def _code_bytes(parameters: VectorParameters) -> int:
     return compression.num_sub_vectors * compression.num_bits // 8
 
 
-def _new_file(path: str, code_bytes: int) -> IndexFileWriter:
-    store, name = open_object(path)
+def _new_file(path: str, options: Mapping[str, str], code_bytes: int) -> IndexFileWriter:
+    store, name = open_object(path, options)
     return IndexFolderWriter(store, "", FileVersion.V2_1).file(name, _schema(code_bytes))
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import lance
 import lance.indices
 import numpy as np
 import pyarrow as pa
 import pytest
+from servers.moto import aws_options, client
+from servers.processes import Server
 
 import pilum
 from pilum.errors import (
@@ -83,6 +86,23 @@ def test_an_index_of_steps_is_the_index_of_one(
     own, theirs = (one.stats.index_stats("v_idx") for one in (dataset, other))
     assert own["num_indexed_rows"] == theirs["num_indexed_rows"] == COUNT
     assert own["indices"][0]["loss"] == pytest.approx(theirs["indices"][0]["loss"], rel=1e-4)
+
+
+def test_the_files_of_steps_are_opened_with_the_storage_options(aws: Server) -> None:
+    pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")
+    bucket, options = f"bucket-{uuid4().hex}", aws_options(aws.url)
+    client(aws.url).create_bucket(Bucket=bucket)
+    folder = f"s3://{bucket}/steps"
+    data = pa.table({"id": np.arange(COUNT), "v": vector_column(VECTORS)})
+    dataset = pilum.write_dataset(data, f"s3://{bucket}/t", storage_options=options)
+    builder = IndicesBuilder(dataset, "v")
+    ivf, pq = models(builder, "l2")
+    assigned = builder.assign_ivf_partitions(ivf, output_uri=f"{folder}/assigned.lance")
+    builder.transform_vectors(ivf, pq, f"{folder}/a.lance", partition_ds_uri=assigned)
+    names = builder.shuffle_transformed_vectors(["a.lance"], folder, ivf)
+    builder.load_shuffled_vectors(names, folder, ivf, pq)
+    assert found(dataset)[0]
+    assert dataset.stats.index_stats("v_idx")["num_indexed_rows"] == COUNT
 
 
 def test_rows_that_moved_since_they_were_transformed(tmp_path: Path) -> None:
