@@ -53,11 +53,12 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
         return open_cloud(text, storage_options)
     if not storage_options:
         return LocalStore(_local_path(text))
-    if storage_options.keys() - set(_LOCAL_OPTIONS):
+    given = {key.lower(): value for key, value in storage_options.items()}
+    if given.keys() - set(_LOCAL_OPTIONS):
         from pilum.storage.cloud_options import warn_about_unknown
 
-        warn_about_unknown(storage_options, "local folders", _LOCAL_OPTIONS)
-    sync, maps = (_truth(storage_options, name) for name in _LOCAL_OPTIONS)
+        warn_about_unknown(given, "local folders", _LOCAL_OPTIONS)
+    sync, maps = (_truth(given, name) for name in _LOCAL_OPTIONS)
     return LocalStore(_local_path(text), sync, maps)
 
 

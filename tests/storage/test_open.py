@@ -45,3 +45,11 @@ def test_waiting_for_the_device_is_an_option() -> None:
     assert open_store("/data", {"sync": "False"}) == LocalStore("/data", sync=False)
     with pytest.raises(InvalidInputError, match="sync"):
         open_store("/data", {"sync": "maybe"})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["mmap", "Mmap", "MMAP", "sync", "SYNC"])
+def test_the_case_of_local_options_does_not_matter(name: str) -> None:
+    assert open_store("/data", {name: "False"}).options == {name.lower(): "false"}
+    with pytest.raises(InvalidInputError, match="expected true or false"):
+        open_store("/data", {name: "perhaps"})
