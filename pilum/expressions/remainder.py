@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.blocks import number_array, number_values
 from pilum.expressions.functions import Datum
-from pilum.expressions.types import scalar_of
+from pilum.expressions.types import integers_of, scalar_of
 
 __all__ = ["remainder"]
 
@@ -33,14 +32,14 @@ def remainder(left: Datum, right: Datum) -> Datum:
 
 def _by_constant(values: pa.Array, divisor: int) -> pa.Array:
     """Return the remainders of integers; NumPy divides by a constant without a slow instruction."""
-    numbers = number_values(values)
+    numbers = pc.fill_null(values, scalar_of(0, values.type)).to_numpy()
     own = numbers.dtype.type(divisor)
     found = numbers // own
     np.multiply(found, own, out=found)
     np.subtract(numbers, found, out=found)
     if numbers.min(initial=0) < 0:  # NumPy rounds quotients down, SQL towards zero
         found[(numbers < 0) & (found != 0)] -= own
-    result = number_array(found)
+    result = integers_of(found, values.type)
     if not values.null_count:
         return result
     return pc.if_else(values.is_valid(), result, scalar_of(None, values.type))
