@@ -46,7 +46,7 @@ def run(call: Call) -> DataFrame:
         tree,
         one.alias,
         source.alias_or_name,
-        to_spark(call.dataset(one).schema),
+        to_spark(call.opened(one).snapshot.schema.arrow),
         call.query(source, before="SELECT * FROM"),
     )
     merge = merging.merge_into(

@@ -146,6 +146,27 @@ def test_a_merge_computes_what_it_sets_and_inserts(spark: SparkSession, table: s
 
 
 @pytest.mark.reference
+def test_a_merge_leaves_columns_that_spark_has_no_type_for(spark: SparkSession, uri: str) -> None:
+    notes = pa.array(['{"a":1}', "[2]"], pa.json_())
+    pilum.write_dataset(pa.table({"id": [1, 2], "note": notes, "half": [0.5, 1.0]}), uri)
+    pilum.spark.sql(
+        spark,
+        """
+        MERGE INTO t USING range(2, 4) r ON t.id = r.id
+        WHEN MATCHED THEN UPDATE SET half = 7
+        WHEN NOT MATCHED THEN INSERT (id, half) VALUES (r.id, 1.5)
+        """,
+        tables={"t": uri},
+    )
+    assert rows(uri, "id", "half") == [(1, 0.5), (2, 7.0), (3, 1.5)]
+    assert sorted(pilum.dataset(uri).to_table()["note"].to_pylist(), key=str) == [
+        None,
+        "[2]",
+        '{"a":1}',
+    ]
+
+
+@pytest.mark.reference
 @pytest.mark.parametrize("insert", ["*", "(id, name) VALUES (f.id, f.name)"])
 def test_the_first_clause_that_holds_counts(spark: SparkSession, table: str, insert: str) -> None:
     feed = [(0, "x", 1), (1, "y", 2), (2, "z", 3), (3, None, 4), (4, "w", None), (9, "n", 1)]
