@@ -29,7 +29,7 @@ test-rust: ## Run the tests of the Rust kernels only
 	    cargo test --quiet --locked --manifest-path rust/Cargo.toml --package pilum-kernels
 
 test-python: $(DONE)/dev $(DONE)/extension java servers ## Run the Python tests only; ARGS=... goes to pytest
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadfile --no-loadscope-reorder)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
 
 test-spark: $(DONE)/extension java servers ## Test VERSION=4.1 of PySpark, with pandas 2; PYTHON=python3.12, ARGS=...
 	scripts/test-spark.sh $(or $(VERSION),4.3) $(ARGS)

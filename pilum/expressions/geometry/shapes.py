@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
+from threading import get_ident
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -66,7 +67,7 @@ def shapes_of(geometries: pa.Array) -> Shapes:
             require_shallow(values, layout.form)
             if layout.form is Form.BINARY:
                 if len(values) == 1 and values.null_count == 0:
-                    return np.array([_shape_of(values[0].as_py())], np.object_)
+                    return np.array([_shape_of(values[0].as_py(), get_ident())], np.object_)
                 _require_byte_order(values)
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
             return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
@@ -78,9 +79,12 @@ def shapes_of(geometries: pa.Array) -> Shapes:
     return shapes
 
 
-@lru_cache(maxsize=16)
-def _shape_of(value: bytes) -> Any:
-    """Return the shape of WKB, such as a constant, which a filter needs several times."""
+@lru_cache(maxsize=64)
+def _shape_of(value: bytes, thread: int) -> Any:
+    """Return the shape of WKB, such as a constant, which a filter needs several times.
+
+    Each thread has its own: GEOS writes to a prepared shape whenever it compares it.
+    """
     if value[:1] not in _BYTE_ORDERS:
         raise _without_byte_order()
     return import_shapely().from_wkb(value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,21 @@ from pilum.expressions.geometry.layouts import LISTS, named
 from pilum.expressions.geometry.relations import RELATIONS
 
 shapely: Any = pytest.importorskip("shapely")
+
+_IN_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, pyarrow as pa, shapely
+from pilum.expressions.geometry.relations import RELATIONS
+
+source = np.random.default_rng(1)
+constant = pa.scalar(shapely.LineString(source.random((300, 2))).wkb, pa.binary())
+lines = [shapely.LineString(source.random((2, 2))).wkb for _ in range(200)]
+lines, relate = pa.array(lines, pa.binary()), RELATIONS["st_intersects"]
+expected = relate(lines, constant)
+with ThreadPoolExecutor(8) as threads:
+    for found in threads.map(lambda _: relate(lines, constant), range(200)):
+        assert found.equals(expected)
+"""
 
 _SHAPELY = {name: name.removeprefix("st_").replace("coveredby", "covered_by") for name in RELATIONS}
 _AREAS = [
@@ -85,6 +102,11 @@ def test_constants_alone() -> None:
         ("st_intersects(p, st_makebox2d(st_point(1.5, 2.5), st_point(0, 0)))", True),
     ]:
         assert bind(filter, schema).mask(batch).to_pylist() == [expected], filter
+
+
+def test_threads_share_no_constant() -> None:
+    """GEOS writes to a prepared shape: with one for all threads, this process crashes."""
+    subprocess.run([sys.executable, "-c", _IN_THREADS], check=True)
 
 
 def test_errors() -> None:
