@@ -24,6 +24,7 @@ pub mod fsst;
 mod fsst_training;
 pub mod fsst_writer;
 pub mod full_zip;
+pub mod full_zip_writer;
 pub mod inverted;
 pub mod joined_pages;
 pub mod json_path;

@@ -11,10 +11,8 @@ use pilum_kernels::token_set::{Listed, Similar, TokenSet as Tokens, token_at};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
+use crate::arrays::{Bytes, Made, OffsetsArg, corrupt, impossible, slice};
 
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 /// Offsets, bytes, and validity with its first bit.
 pub type TextsArg<'py> = (OffsetsArg<'py>, Bytes<'py>, Option<(Bytes<'py>, usize)>);
 /// Offsets, and validity with its first bit.

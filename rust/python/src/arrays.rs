@@ -1,6 +1,6 @@
 //! Converts numpy arrays to slices and back, and kernel errors to exceptions.
 
-use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::Corrupt;
 use pilum_kernels::offsets::{Offsets, OffsetsIn};
 use pilum_kernels::unravel::Unraveled;
@@ -8,6 +8,12 @@ use pilum_kernels::values::Values;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+
+/// A buffer that Python owns.
+pub type Bytes<'py> = PyReadonlyArray1<'py, u8>;
+
+/// An array that is made for Python.
+pub type Made<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// The exception for damage that a decoder found.
 pub fn corrupt(py: Python<'_>, error: &Corrupt) -> PyErr {

@@ -4,17 +4,16 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::block;
 use pilum_kernels::compression::Compressor;
 use pilum_kernels::error::Corrupt;
-use pilum_kernels::full_zip::{self, Control};
+use pilum_kernels::full_zip::Control;
+use pilum_kernels::full_zip_writer::{self, Levels as ZippedLevels, Zipped as ZippedPage};
 use pilum_kernels::ravel::{self as levels, List, Step};
 use pilum_kernels::{distinct, fsst_writer, list_offsets, null_slots, statistics};
 use pyo3::prelude::*;
 
-use crate::arrays::{OffsetsArg, impossible, slice};
+use crate::arrays::{Bytes, Made, OffsetsArg, impossible, slice};
 use crate::plans::{Block, scheme};
 
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Levels<'py> = PyReadonlyArray1<'py, u16>;
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// Validity bitmap and first bit, definition level of a null, and for lists their offsets,
 /// repetition level and definition level of an empty one.
@@ -130,8 +129,8 @@ pub struct FullZipWriter {
 }
 
 impl FullZipWriter {
-    fn levels<'a>(&self, rep: &'a [u16], def: &'a [u16]) -> full_zip::Levels<'a> {
-        full_zip::Levels {
+    fn levels<'a>(&self, rep: &'a [u16], def: &'a [u16]) -> ZippedLevels<'a> {
+        ZippedLevels {
             control: self.control,
             rep,
             def,
@@ -145,7 +144,7 @@ impl FullZipWriter {
 /// The entries of a page, and where each row begins.
 type Zipped<'py> = (Made<'py, u8>, Made<'py, u64>);
 
-fn zipped(py: Python<'_>, made: Result<full_zip::Zipped, Corrupt>) -> PyResult<Zipped<'_>> {
+fn zipped(py: Python<'_>, made: Result<ZippedPage, Corrupt>) -> PyResult<Zipped<'_>> {
     let made = made.map_err(impossible)?;
     Ok((made.data.into_pyarray(py), made.row_starts.into_pyarray(py)))
 }
@@ -183,7 +182,10 @@ impl FullZipWriter {
             .map(|(data, width)| Ok((slice(data)?, *width)))
             .collect();
         let (views, levels) = (views?, self.levels(slice(&rep)?, slice(&def_)?));
-        zipped(py, py.detach(|| full_zip::encode_fixed(&views, &levels)))
+        zipped(
+            py,
+            py.detach(|| full_zip_writer::encode_fixed(&views, &levels)),
+        )
     }
 
     /// Zips strings.
@@ -200,7 +202,7 @@ impl FullZipWriter {
         let (offsets, data) = (offsets.view()?, slice(&data)?);
         zipped(
             py,
-            py.detach(|| full_zip::encode_variable(offsets, data, &levels)),
+            py.detach(|| full_zip_writer::encode_variable(offsets, data, &levels)),
         )
     }
 }
@@ -235,7 +237,7 @@ pub fn compress_zstd<'py>(
 ) -> PyResult<(Made<'py, i64>, Made<'py, u8>)> {
     let (offsets, data) = (offsets.view()?, slice(&data)?);
     let (ends, bytes) = py
-        .detach(|| full_zip::compress_values(offsets, data, level))
+        .detach(|| full_zip_writer::compress_values(offsets, data, level))
         .map_err(impossible)?;
     Ok((ends.into_pyarray(py), bytes.into_pyarray(py)))
 }

@@ -13,9 +13,7 @@ use pilum_kernels::vector::scalar::Bounds;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{corrupt, impossible, sizes, slice};
-
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
+use crate::arrays::{Made, corrupt, impossible, sizes, slice};
 
 /// Bounds of queries, rows and distances.
 type Answer<'py> = (Made<'py, i64>, Made<'py, u64>, Made<'py, f32>);

@@ -1,14 +1,13 @@
 //! JSON text and its binary form.
 
 use numpy::IntoPyArray;
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::PyArray1;
 use pilum_kernels::{json_path, json_select as selecting, jsonb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
+use crate::arrays::{Bytes, OffsetsArg, corrupt, impossible, slice};
 
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Strings<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
 /// Texts or binary documents, as the kernels take them.

@@ -6,15 +6,17 @@
 
 mod analysis;
 mod arrays;
+mod blooms;
 mod chunking;
 mod coalesce;
 mod conditions;
 mod decoding;
 mod encoding;
 mod hnsw;
-mod indices;
 mod inverted;
 mod json;
+mod key_order;
+mod key_rows;
 mod min_hash;
 mod packed;
 mod page_reads;
@@ -22,10 +24,14 @@ mod pages20;
 mod picking;
 mod plain_rows;
 mod plans;
+mod posting_lists;
 mod rabitq;
 mod records;
+mod row_marks;
+mod row_sets;
 mod vectors;
 mod zipped_rows;
+mod zone_bounds;
 
 use pyo3::prelude::*;
 
@@ -36,6 +42,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _kernels {
     #[pymodule_export]
     use crate::analysis::{TextAnalyzer, TokenDictionary, TokenSet};
+    #[pymodule_export]
+    use crate::blooms::{bloom_filters, bloom_matches, hash_fixed, hash_strings};
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
     #[pymodule_export]
@@ -56,21 +64,15 @@ mod _kernels {
     #[pymodule_export]
     use crate::hnsw::{HnswBuilder, HnswGraph, HnswVectors, nearest_hnsw};
     #[pymodule_export]
-    use crate::indices::{
-        NumberRows, RowBitmap, RowMarks, StringRows, TrigramPostings, bloom_filters, bloom_matches,
-        equal_pairs, equal_rows, hash_fixed, hash_strings, intersect_rows, pack_row_maps,
-        pack_row_sets, places_of_strings, sort_pairs, stable_order, trigrams_of,
-        unite_grouped_row_maps, unite_row_maps, unpack_row_maps, unpack_row_sets, zone_bounds,
-    };
-    #[pymodule_export]
-    use crate::inverted::{
-        Clause, DocumentSet, Entries, GrowingLists, Norms, Posting, PostingLayout, bm25_idf,
-        bm25_norms,
-    };
+    use crate::inverted::{Clause, DocumentSet, Norms, Posting, bm25_idf, bm25_norms};
     #[pymodule_export]
     use crate::json::{
         decode_json, encode_json, json_array_contains, json_array_lengths, json_select, json_values,
     };
+    #[pymodule_export]
+    use crate::key_order::{equal_pairs, equal_rows, places_of_strings, sort_pairs, stable_order};
+    #[pymodule_export]
+    use crate::key_rows::{NumberRows, StringRows, TrigramPostings, trigrams_of};
     #[pymodule_export]
     use crate::min_hash::{MinHasher, band_keys, equal_values};
     #[pymodule_export]
@@ -88,9 +90,18 @@ mod _kernels {
     #[pymodule_export]
     use crate::plans::{Block, Plan};
     #[pymodule_export]
+    use crate::posting_lists::{Entries, GrowingLists, PostingLayout};
+    #[pymodule_export]
     use crate::rabitq::{RabitqCodes, pack_sign_codes, rotate_vectors, unpack_sign_codes};
     #[pymodule_export]
     use crate::records::RecordDescription;
+    #[pymodule_export]
+    use crate::row_marks::RowMarks;
+    #[pymodule_export]
+    use crate::row_sets::{
+        RowBitmap, intersect_rows, pack_row_maps, pack_row_sets, unite_grouped_row_maps,
+        unite_row_maps, unpack_row_maps, unpack_row_sets,
+    };
     #[pymodule_export]
     use crate::vectors::{
         ProductCodebook, VectorSieve, cluster_sums, distances, encode_scalar_codes,
@@ -98,4 +109,6 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::zipped_rows::RowIndex;
+    #[pymodule_export]
+    use crate::zone_bounds::zone_bounds;
 }

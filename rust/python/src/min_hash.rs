@@ -1,13 +1,11 @@
 //! Kernels of indices of near duplicates: signatures, keys of their bands, equal values.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyReadonlyArray1};
 use pilum_kernels::min_hash::{self, Hasher};
 use pyo3::prelude::*;
 
 use crate::analysis::{TextAnalyzer, TextsArg, texts_of};
-use crate::arrays::{impossible, slice};
-
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
+use crate::arrays::{Made, impossible, slice};
 
 /// Makes the signatures of texts.
 #[pyclass(frozen, module = "pilum._kernels")]

@@ -1,14 +1,13 @@
 //! Rows of packed structs to columns and back.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pilum_kernels::packed::{self, Member};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{OffsetsArg, corrupt, impossible, slice, values_out};
+use crate::arrays::{Bytes, OffsetsArg, corrupt, impossible, slice, values_out};
 use crate::plans::Plan;
 
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
 /// Splits rows into their members; returns the buffers of each.

@@ -19,14 +19,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{corrupt, slice as contiguous};
+use crate::arrays::{Bytes, corrupt, slice as contiguous};
 use crate::conditions::Condition;
 use crate::decoding::{Selected, out};
 use crate::picking::{Made, places_out};
 use crate::plans::{Block, Plan};
 use crate::zipped_rows::{ZippedArg, ZippedRows};
-
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 
 /// The layout of the chunks of mini-block pages, which may differ in place and length.
 #[pyclass(frozen, module = "pilum._kernels")]

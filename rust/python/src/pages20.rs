@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::offsets::Offsets;
 use pilum_kernels::text_ends::text_ends as ends_of;
 use pilum_kernels::values::Values;
@@ -10,11 +10,9 @@ use pilum_kernels::{adjusted, fsst, linear, ranges};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{OffsetsArg, corrupt, rows, slice, values_out};
+use crate::arrays::{Bytes, Made, OffsetsArg, corrupt, rows, slice, values_out};
 
-type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Pairs<'py> = PyReadonlyArray2<'py, i64>;
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 type Entries<'py> = (
     Bound<'py, PyAny>,
     Made<'py, i64>,

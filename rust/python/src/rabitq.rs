@@ -1,7 +1,7 @@
 //! RaBitQ codes: rotation, encoding, the order in which they are stored, and searches.
 
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::Corrupt;
 use pilum_kernels::vector::rabitq::nearest::{self, Hit, Limits};
 use pilum_kernels::vector::rabitq::search::{Columns, Estimator, Further};
@@ -9,11 +9,10 @@ use pilum_kernels::vector::rabitq::{blocks, codes, packing, rotation};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{corrupt, impossible, slice};
+use crate::arrays::{Made, corrupt, impossible, slice};
 
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 type Matrix<'py, T> = PyReadonlyArray2<'py, T>;
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// Add and scale factors, and the errors of those by signs.
 type Factors<'py> = (Made<'py, f32>, Made<'py, f32>);

@@ -1,13 +1,12 @@
 //! The kernel of records that repeat in a message.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray2};
 use pilum_kernels::record_description::Description;
 use pilum_kernels::tagged_records::tabulate;
 use pyo3::prelude::*;
 
-use crate::arrays::{corrupt, impossible, rows};
+use crate::arrays::{Made, corrupt, impossible, rows};
 
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 type Records<'py> = (
     Made<'py, i64>,
     Made<'py, i64>,

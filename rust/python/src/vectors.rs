@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 
 use numpy::{
-    IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
-    PyReadonlyArray3,
+    IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
 };
 use pilum_kernels::error::Result as KernelResult;
 use pilum_kernels::vector::distance::{self, Metric};
@@ -17,11 +16,10 @@ use pilum_kernels::vector::{centroids, clusters, flat, product, scalar};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{impossible, slice};
+use crate::arrays::{Made, impossible, slice};
 
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 type Matrix<'py, T> = PyReadonlyArray2<'py, T>;
-type Made<'py, T> = Bound<'py, PyArray1<T>>;
 type Answered<'py> = (Made<'py, i64>, Made<'py, u64>, Made<'py, f32>);
 type EarlierArg<'py> = (Array<'py, i64>, Array<'py, u64>, Array<'py, f32>);
 
