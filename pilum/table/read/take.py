@@ -27,6 +27,7 @@ from pilum.format.rows import (
     rows_of,
 )
 from pilum.format.schema import Schema
+from pilum.format.types import width_bits
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
@@ -69,6 +70,10 @@ _LARGE_BYTES = 256 * 1024
 """Pieces of a column of this mean size stay chunks: joining them would copy them once more."""
 _MANY_VALUES = 32_768
 """Minimum number of rows x columns for which decoding uses more than one thread."""
+_EFFORT_OF_VALUE = 4.0
+"""What a value takes, whatever its size, as so many bytes of numbers."""
+_EFFORT_OF_TEXT = 4.0
+"""What a byte of texts takes, whose chunks are decoded whole, as so many bytes of numbers."""
 
 
 Part = tuple[FragmentReader, NDArray[np.int64]]
@@ -416,7 +421,7 @@ def _rows_of(parts: Sequence[Part], wanted: ReadColumns, meta: MetaColumns) -> p
             own.extend(field.segments(ranges))
     num_rows = sum([len(rows) for _, rows in parts])
     are_few = _are_few(parts, wanted) and not parts[0][0].store.is_remote
-    read = zip(_read_columns(segments, num_rows, are_few), fields, strict=True)
+    read = zip(_read_columns(segments, fields, num_rows, are_few), fields, strict=True)
     made = []
     for column in wanted.columns:
         if column.field is None:
@@ -439,23 +444,43 @@ def _column(pieces: list[pa.Array], what: str) -> pa.Array | pa.ChunkedArray:
 
 
 def _read_columns(
-    segments: list[list[Segment]], num_rows: int, are_few: bool
+    segments: list[list[Segment]], fields: list[FieldReader], num_rows: int, are_few: bool
 ) -> list[list[pa.Array]]:
     """Return arrays with the rows of the segments of each column."""
     if are_few:
         return read_columns(segments)
     if num_rows * len(segments) >= _MANY_VALUES:
-        return _read_in_threads(segments)
+        return _read_in_threads(segments, [_effort(field) for field in fields])
     arrays = iter(read_segments([segment for column in segments for segment in column]))
     return [[next(arrays) for _ in column] for column in segments]
 
 
-def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
+def _read_in_threads(segments: list[list[Segment]], efforts: list[float]) -> list[list[pa.Array]]:
     """Read groups of fields, one per thread with this one, each with one round of requests."""
-    groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
-    flat = [[segment for field in group for segment in field] for group in groups]
+    groups = _even_groups(efforts, min(num_threads(), len(segments)))
+    flat = [[segment for place in group for segment in segments[place]] for group in groups]
     futures = [submit(partial(read_segments, part)) for part in flat[1:]]
     results = [iter(read_segments(flat[0])), *(iter(future.result()) for future in futures)]
-    return [
-        [next(results[index % len(groups)]) for _ in group] for index, group in enumerate(segments)
-    ]
+    read: list[list[pa.Array]] = [[] for _ in segments]
+    for group, arrays in zip(groups, results, strict=True):
+        for place in group:
+            read[place] = [next(arrays) for _ in segments[place]]
+    return read
+
+
+def _effort(field: FieldReader) -> float:
+    """Estimate how long a row of a field takes, in any unit."""
+    kind = field.field.arrow_type
+    size = field.bytes_per_row
+    return _EFFORT_OF_VALUE + size * (_EFFORT_OF_TEXT if width_bits(kind) is None else 1)
+
+
+def _even_groups(efforts: list[float], count: int) -> list[list[int]]:
+    """Split the places of efforts into groups of about the same sum: each to the least so far."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    sums = [0.0] * count
+    for place in sorted(range(len(efforts)), key=efforts.__getitem__, reverse=True):
+        least = sums.index(min(sums))
+        groups[least].append(place)
+        sums[least] += efforts[place]
+    return groups
