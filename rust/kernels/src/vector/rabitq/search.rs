@@ -184,6 +184,24 @@ impl Place {
     }
 }
 
+/// The estimate of a row, but for the sum over its signs.
+struct Estimate {
+    factor: f32,
+    product: f32,
+    centre: f32,
+    scale: f32,
+    shifted: f32,
+}
+
+impl Estimate {
+    /// The estimate with a sum. It grows with the sum, or falls if the scale is negative, also as it
+    /// is rounded.
+    #[inline(always)]
+    fn of(&self, sum: f32) -> f32 {
+        (self.factor * sum + self.product - self.centre) * self.scale + self.shifted
+    }
+}
+
 /// Where estimates go.
 pub trait Sink {
     /// Estimates above it are of no use.
@@ -282,19 +300,26 @@ impl<S: Sink> Scan<'_, S> {
                 None => None,
             };
             let bounds = self.bounds(&sums, add, scale, errors);
-            for (row, (&bound, (add, scale))) in
-                bounds.iter().zip(add.iter().zip(scale)).enumerate()
-            {
-                if bound > self.sink.most() || bound.is_nan() || !self.sink.is_allowed(first + row)
-                {
+            // Most rows of a group are too far: a bit for each of the others.
+            let mut near = adder.not_above(&bounds, self.sink.most());
+            while near != 0 {
+                let row = near.trailing_zeros() as usize;
+                near &= near - 1;
+                let (Some(&bound), Some(&sum)) = (bounds.get(row), sums.get(row)) else {
+                    break;
+                };
+                if bound > self.sink.most() || !self.sink.is_allowed(first + row) {
                     continue;
                 }
-                let sum = self.tables.sum(codes, row);
-                let distance = match further {
-                    Some(further) => self.by_all(sum, first + row, further)?,
-                    None => (sum - 0.5 * self.place.sum) * scale + self.place.shifted(*add),
+                let estimate = match further {
+                    Some(further) => self.by_all(first + row, further)?,
+                    None => self.by_signs(add, scale, row)?,
                 };
-                self.sink.add(first + row, distance)?;
+                let least = estimate.of(sum - self.tables.slack().copysign(estimate.scale));
+                if least <= self.sink.most() {
+                    let sum = self.tables.sum(codes, row);
+                    self.sink.add(first + row, estimate.of(sum))?;
+                }
             }
         }
         Ok(())
@@ -343,19 +368,38 @@ impl<S: Sink> Scan<'_, S> {
         out
     }
 
+    /// The estimate by the signs of a row of a group.
+    #[inline(always)]
+    fn by_signs(&self, add: &[f32], scale: &[f32], row: usize) -> Result<Estimate> {
+        let (Some(add), Some(scale)) = (add.get(row), scale.get(row)) else {
+            return Err(out_of_range("factors"));
+        };
+        Ok(Estimate {
+            factor: 1.0,
+            product: 0.0,
+            centre: 0.5 * self.place.sum,
+            scale: *scale,
+            shifted: self.place.shifted(*add),
+        })
+    }
+
     /// The estimate by all bits.
     #[inline(always)]
-    fn by_all(&self, sum: f32, row: usize, further: Further<'_>) -> Result<f32> {
+    fn by_all(&self, row: usize, further: Further<'_>) -> Result<Estimate> {
         let bits = self.estimator.bits - 1;
         let width = blocks::row_bytes(self.estimator.dimension, bits);
         let codes = part(further.codes, row * width, width, "further bits")?;
-        let product = blocks::by_bits!(bits, self.product(codes));
         let levels = f32::from(1u16 << bits);
         let (Some(add), Some(scale)) = (further.add.get(row), further.scale.get(row)) else {
             return Err(out_of_range("factors"));
         };
-        let centred = levels * sum + product - (levels - 0.5) * self.place.sum;
-        Ok(centred * scale + self.place.shifted(*add))
+        Ok(Estimate {
+            factor: levels,
+            product: blocks::by_bits!(bits, self.product(codes)),
+            centre: (levels - 0.5) * self.place.sum,
+            scale: *scale,
+            shifted: self.place.shifted(*add),
+        })
     }
 
     /// The sum of u_i h_i.

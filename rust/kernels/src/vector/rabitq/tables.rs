@@ -101,6 +101,8 @@ impl Tables {
 pub trait Adder: Copy {
     /// The sums of at most 128 columns; the rows are in order.
     fn sums(self, columns: &[[u8; GROUP]], tables: &[[u8; 32]]) -> [u16; GROUP];
+    /// A bit for each row whose number is not above a limit; none for NaN.
+    fn not_above(self, numbers: &[f32; GROUP], limit: f32) -> u32;
 }
 
 /// Looks up one value after the other.
@@ -128,6 +130,14 @@ impl Adder for Plain {
         let [low, high] = even;
         in_order(&low, &high)
     }
+
+    #[inline(always)]
+    fn not_above(self, numbers: &[f32; GROUP], limit: f32) -> u32 {
+        let bits = numbers.iter().enumerate();
+        bits.fold(0, |bits, (row, &number)| {
+            bits | u32::from(number <= limit) << row
+        })
+    }
 }
 
 fn small(table: &[u8; 16], code: u8) -> u16 {
@@ -151,6 +161,8 @@ fn in_order(low: &[u16; 16], high: &[u16; 16]) -> [u16; GROUP] {
 #[cfg(target_arch = "x86_64")]
 pub mod wide {
     //! Looks up 32 values at once.
+    use std::arch::x86_64::_CMP_LE_OQ;
+
     use super::{Adder, GROUP};
     use pulp::x86::V3;
 
@@ -186,6 +198,19 @@ pub mod wide {
                 }
             }
             out
+        }
+
+        #[inline(always)]
+        fn not_above(self, numbers: &[f32; GROUP], limit: f32) -> u32 {
+            let limit = self.avx._mm256_set1_ps(limit);
+            let eights = numbers.as_chunks::<8>().0.iter().enumerate();
+            eights.fold(0, |bits, (place, &eight)| {
+                let is_below = self
+                    .avx
+                    ._mm256_cmp_ps::<_CMP_LE_OQ>(pulp::cast(eight), limit);
+                let eight = self.avx._mm256_movemask_ps(is_below).cast_unsigned();
+                bits | eight << (8 * place)
+            })
         }
     }
 }
@@ -272,6 +297,23 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             if let Some(simd) = pulp::x86::V3::try_new() {
                 agree(dimension, simd);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_not_above_a_limit_have_bits() {
+        let mut numbers: [f32; GROUP] = std::array::from_fn(|row| (row * row % 17) as f32 - 8.0);
+        numbers[3] = f32::NAN;
+        numbers[9] = f32::INFINITY;
+        numbers[31] = f32::NEG_INFINITY;
+        for limit in [-8.0, 0.5, 9.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            let expected = (0..GROUP).filter(|&row| numbers[row] <= limit);
+            let expected = expected.fold(0u32, |bits, row| bits | 1 << row);
+            assert_eq!(Plain.not_above(&numbers, limit), expected);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(simd) = pulp::x86::V3::try_new() {
+                assert_eq!(simd.not_above(&numbers, limit), expected);
             }
         }
     }
