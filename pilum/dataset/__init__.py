@@ -23,7 +23,8 @@ from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.rows import DeleteResult, MergeInsertBuilder, MergeResult, UpdateResult
 from pilum.dataset.rows import MergeResult as ExecuteResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
-from pilum.dataset.scanner import LanceScanner, ScannerBuilder
+from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.dataset.search_filters import VectorSearchQuery
 from pilum.dataset.settings import DatasetBasePath
 from pilum.dataset.sql import SqlQuery, SqlQueryBuilder

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import pilum
 import pilum.query as own
-from pilum.dataset.scanner import ScannerBuilder
+from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedTypeError
 
 WORDS = ["quick", "brown", "fox", "lazy", "dog", "the", "running", "Ünïcode", "fox's", "a1"]
