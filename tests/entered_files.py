@@ -21,7 +21,8 @@ import pilum
 __all__ = ["entered_files"]
 
 PACKAGE = str(Path(pilum.__file__).parent)
-GENERATED = "/pb/"
+NOT_COUNTED = ("/pb/", "/lazy.py")
+"""Generated code, and what the standard library might do."""
 
 
 class _Recorder:
@@ -42,7 +43,8 @@ class _Recorder:
         self.files.clear()
         job()
         inside = [file for file in self.files.copy() if file.startswith(PACKAGE)]
-        return sorted(file.removeprefix(PACKAGE) for file in inside if GENERATED not in file)
+        counted = [file for file in inside if not any(one in file for one in NOT_COUNTED)]
+        return sorted(file.removeprefix(PACKAGE) for file in counted)
 
 
 def entered_files(folder: str) -> dict[str, list[str]]:

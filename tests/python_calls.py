@@ -14,10 +14,12 @@ import pilum
 __all__ = ["num_calls"]
 
 PACKAGE = Path(pilum.__file__).parent
+NOT_COUNTED = ("kernels", "lazy.py")
+"""Kernels, and what a decorator of the standard library would do without being counted."""
 
 
 def num_calls(function: Callable[[], object]) -> int:
-    """Returns the number of calls of functions of the package, kernels aside.
+    """Returns the number of calls of functions of the package, except `NOT_COUNTED`.
 
     The collector is off, as finalizers of what other tests left are no part of the work.
     """
@@ -43,4 +45,4 @@ def num_calls(function: Callable[[], object]) -> int:
 @cache
 def _counts(file: str) -> bool:
     path = Path(file)
-    return PACKAGE in path.parents and path.parent.name != "kernels"
+    return PACKAGE in path.parents and not {path.parent.name, path.name} & set(NOT_COUNTED)

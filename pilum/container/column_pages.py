@@ -5,7 +5,6 @@ Small files often have the same metadata, byte for byte, and share the parsed ob
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -17,6 +16,7 @@ from pilum.encodings.base import Layout, StoredPage
 from pilum.encodings.registry import layout_of
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 
 __all__ = ["ColumnPages"]
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -49,6 +48,7 @@ from pilum.format.paths import LeafPath
 from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.types import width_bits
 from pilum.kernels import Condition
+from pilum.lazy import cached_property
 from pilum.storage.base import run_plan
 
 if TYPE_CHECKING:

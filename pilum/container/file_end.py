@@ -10,7 +10,6 @@ object, with the metadata of those columns that were read in any of them.
 from __future__ import annotations
 
 import struct
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from pilum.format.paths import elements_per_row
 from pilum.format.pb import file_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan
 
 __all__ = ["FileEnd", "FileSchema", "shared_end"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVe
 from pilum.format.messages import PARSE_ERRORS, parse_message
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, Ranges, Source, run_plan
 
 __all__ = ["Part", "RawColumn", "RawEncoding", "RawPage", "RawReader", "pack_raw_column"]

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
@@ -25,6 +24,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.kernels import Condition
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, Source, run_plan
 
 if TYPE_CHECKING:

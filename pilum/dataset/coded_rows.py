@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from pilum.dataset.near_pairs import Vectors
 from pilum.format.rows import Addresses
 from pilum.index.vector.row_masks import RowMask
 from pilum.index.vector.segment import VectorIndex
+from pilum.lazy import cached_property
 from pilum.table.indices.live import live_rows
 from pilum.table.indices.segments import OpenSegment
 

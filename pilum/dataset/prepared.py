@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 from weakref import ref
 
@@ -23,6 +23,7 @@ from pilum.dataset.scan import Scan, ScanKeywords
 from pilum.errors import InvalidInputError
 from pilum.expressions.filter import SqlFilter
 from pilum.index.vector.vectors import Matrix
+from pilum.lazy import cached_property
 from pilum.table.indices.exact import VectorColumn
 from pilum.table.indices.nearest import DISTANCE, VectorSearch
 from pilum.table.indices.nearest_plans import NearestPlan

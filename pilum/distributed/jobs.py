@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.lazy import cached_property
 from pilum.table.changes.add_columns import require_not_legacy
 from pilum.table.changes.schema_changes import with_missing_columns
 from pilum.table.commit.jobs import JobKey

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow as pa
 from pilum.errors import InvalidInputError, VersionNotFoundError
 from pilum.expressions import BoundFilter, bind
 from pilum.format.blobs import has_blobs
+from pilum.lazy import cached_property
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.json_columns import text_schema

@@ -19,7 +19,7 @@ chooses".
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.encodings.repeats import repeats, validity_bits
 from pilum.encodings.structural.mini_block import PageDictionary, join_strings
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 
 __all__ = [
     "MIN_DICTIONARY_VALUES",

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
 from pilum.expressions.nodes import And, Cast, Column, Constant, Expression, Opaque, references
 from pilum.expressions.prune import Matching, Zones, may_match, zones_matching
 from pilum.expressions.types import FALSE
+from pilum.lazy import cached_property
 
 __all__ = ["ArrowFilter", "BoundFilter", "BoundProjection", "SqlFilter", "bind_arrow"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import product
 from operator import and_, or_
 from typing import Any
@@ -50,6 +50,7 @@ from pilum.expressions.nodes import (
 )
 from pilum.expressions.patterns import Wildcard, like_parts
 from pilum.expressions.types import FALSE, TRUE, scalar_of
+from pilum.lazy import cached_property
 
 __all__ = ["Matching", "Zones", "may_match", "zones_matching"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
 from pilum.format.types import restored_batches, restored_schema
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
 from pilum.storage.vended import options_of_table

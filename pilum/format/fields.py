@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NewType
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from pilum.format.types import (
     stored_metadata,
     struct_list_size,
 )
+from pilum.lazy import cached_property
 
 __all__ = ["DESCRIPTOR_ID", "ROOT", "Field", "FieldId", "keeps_types"]
 

@@ -16,7 +16,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -31,6 +30,7 @@ from pilum.format.types import (
     PLAIN_TYPES,
     arrow_of_leaf,
 )
+from pilum.lazy import cached_property
 
 __all__ = ["Schema"]
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,6 +44,7 @@ from pilum.distributed.following import (
     foreign_offset,
 )
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.lazy import cached_property
 from pilum.spark.convert import convert_batch, cut, with_missing
 from pilum.spark.opening import check_schema, pin
 from pilum.spark.options import Options

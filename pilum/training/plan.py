@@ -33,7 +33,6 @@ No row is lost and none is repeated, unless `uneven` says so:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -41,6 +40,7 @@ from numpy.typing import NDArray
 
 from pilum.arguments import require_count
 from pilum.errors import InvalidInputError
+from pilum.lazy import cached_property
 from pilum.training.permutation import Permutation, key_of
 
 __all__ = ["EpochPlan", "Shuffle", "Uneven"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from pilum.dataset.projection import Columns
 from pilum.dataset.scan import Filter
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID, ROW_OFFSET
+from pilum.lazy import cached_property
 
 __all__ = ["Table", "TableRows", "one_batch", "opened"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.expressions.prune import Zones
 from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, gather
 
 __all__ = ["LegacyFieldReader"]

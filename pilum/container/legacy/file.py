@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +43,7 @@ from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, Source, gather, run_plan
 
 __all__ = ["LegacyFile", "explain_field", "page_owners", "read_field"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.encodings.base import demand
 from pilum.format.rows import RowRanges
+from pilum.lazy import cached_property
 from pilum.storage.base import Fetched, Plan, Ranges
 
 __all__ = ["PageTable", "Pages", "Slots", "bits", "joined", "pack_page_table"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from pilum.encodings.v2_0.struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.fields import Field
 from pilum.format.rows import RowRanges
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, Source, gather
 
 __all__ = ["ColumnsFieldReader"]

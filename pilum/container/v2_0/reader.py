@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ from pilum.encodings.v2_0.registry import array_encoding_of, describe_array
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.fields import Field, FieldId
 from pilum.format.rows import RowRanges
+from pilum.lazy import cached_property
 from pilum.storage.base import Plan, Ranges, gather
 
 __all__ = ["Column", "DirectRead", "PagedFileReader", "column_owners", "read_directly"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,7 @@ from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.levels import Levels
 from pilum.storage.base import Fetched, Plan, Ranges
 

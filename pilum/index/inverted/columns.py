@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from pilum.index.answers import RowSet
 from pilum.index.inverted.partition import Partition
 from pilum.index.inverted.tokens import Analyzer
 from pilum.index.inverted.words import Scope
+from pilum.lazy import cached_property
 
 __all__ = ["SearchPart", "TextColumn"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from pilum.index.inverted.partition import Partition
 from pilum.index.inverted.tokens import Analyzer
 from pilum.index.queries import HasWords, Query
 from pilum.kernels import Clause
+from pilum.lazy import cached_property
 
 __all__ = ["InvertedIndex"]
 

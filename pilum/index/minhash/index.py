@@ -9,7 +9,6 @@ Rows of both files are read when a query needs them, and all of them once that i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +34,7 @@ from pilum.index.minhash.writing import (
 )
 from pilum.index.queries import Query
 from pilum.index.scalar.stored_rows import StoredRows
+from pilum.lazy import cached_property
 
 __all__ = ["MinHashIndex"]
 

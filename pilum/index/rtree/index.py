@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from pilum.index.rtree.writing import (
     boxes_around,
 )
 from pilum.index.scalar.stored_rows import StoredRows
+from pilum.lazy import cached_property
 
 __all__ = ["RTreeIndex"]
 

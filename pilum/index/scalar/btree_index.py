@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +32,7 @@ from pilum.index.scalar.keys import (
 from pilum.index.scalar.shown import shown
 from pilum.index.scalar.sorting import Block
 from pilum.kernels import equal_rows
+from pilum.lazy import cached_property
 
 __all__ = ["BTreeIndex"]
 

@@ -12,7 +12,6 @@ Source: docs/format/indices.md, "B-tree".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from pilum.index.scalar.keys import (
     require_indexable,
     stable_order,
 )
+from pilum.lazy import cached_property
 
 __all__ = ["Lookup", "without_lost_nulls"]
 

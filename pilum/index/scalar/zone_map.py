@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from pilum.index.files import IndexFile, IndexFolder
 from pilum.index.queries import Between, IsIn, IsNull, Query, StartsWith
 from pilum.index.scalar.zones import ZONE_FIELDS, ZoneIndex, ZoneIndexType, ZoneRows
 from pilum.kernels import zone_bounds
+from pilum.lazy import cached_property
 
 __all__ = ["ZONE_MAP", "ZoneMap"]
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -46,6 +45,7 @@ from pilum.index.base import (
 from pilum.index.files import IndexFile, IndexFolderWriter
 from pilum.index.queries import IsNull, Query
 from pilum.index.row_maps import pack_rows, unpack_rows
+from pilum.lazy import cached_property
 
 __all__ = ["ZONE_FIELDS", "ZoneIndex", "ZoneIndexType", "ZoneRows", "Zones", "cut_zones"]
 

@@ -8,7 +8,6 @@ Source: docs/format/vector-indices.md, "Partitions".
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import normalized
 from pilum.kernels import distances as measured
 from pilum.kernels import nearest_centroids
+from pilum.lazy import cached_property
 
 __all__ = ["IvfModel"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
 
 from pilum.errors import DatasetNotFoundError, InvalidInputError
+from pilum.lazy import cached_property
 from pilum.spark.catalog import Names, Place, TableName
 from pilum.spark.options import table_uri
 from pilum.spark.statements.places import at, located, span

@@ -35,7 +35,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import chain
 from typing import Any, Self, TypeAlias
 
@@ -50,6 +50,7 @@ from pilum.errors import InvalidInputError
 from pilum.expressions.compare import bits
 from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.kernels import sort_pairs
+from pilum.lazy import cached_property
 from pilum.table.indices.key_lookup import look_up
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot

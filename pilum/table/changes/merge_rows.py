@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeat
 from pilum.format.blobs import has_blobs
 from pilum.format.rows import BATCH_ROWS, addresses_in, fragment_ids_of
 from pilum.format.schema import Schema
+from pilum.lazy import cached_property
 from pilum.progress_display import counted, progress
 from pilum.table.changes.join import Matches, Spool, join_keys, require_joinable
 from pilum.table.changes.row_changes import (

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self, TypeVar
 
 import pyarrow.types as pt
@@ -21,6 +20,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.rows import Addresses
 from pilum.index.answers import RowSet
 from pilum.index.queries import IsIn
+from pilum.lazy import cached_property
 from pilum.table.indices.conditions import AllOf, Ask, Condition
 from pilum.table.indices.costs import LISTED_ROW_NS, READ_ROW_NS, num_rows_of, scan_ns
 from pilum.table.indices.index_use import IndexUse

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from pilum.index.minhash.minhash_lsh import MINHASH_LSH
 from pilum.index.minhash.parameters import MinHashParameters
 from pilum.index.minhash.queries import MinHashQuery
 from pilum.index.minhash.signatures import Signatures, Signer, distances
+from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import live_addresses, matching_rows, require_rows
 from pilum.table.indices.nearest import DISTANCE

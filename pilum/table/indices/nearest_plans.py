@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from weakref import ref
 
 import numpy as np
@@ -26,6 +25,7 @@ from pilum.index.answers import RowSet
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import NearestQuery
 from pilum.index.vector.vectors import Matrix
+from pilum.lazy import cached_property
 from pilum.table.indices.exact import ExactQuery, VectorColumn, nearest_by_scan, refined
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import matching_rows

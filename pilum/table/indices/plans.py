@@ -16,7 +16,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import and_, or_
 
 import numpy as np
@@ -25,6 +25,7 @@ from pyroaring import BitMap
 from pilum.format.rows import addresses_in
 from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Query
+from pilum.lazy import cached_property
 from pilum.table.indices.conditions import Ask
 from pilum.table.indices.segments import UNREADABLE, OpenSegment
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Counted, Index, IndexType, Part, References
 from pilum.index.files import IndexFolder
 from pilum.index.queries import Between, IsNull, Query
+from pilum.lazy import cached_property
 from pilum.table.indices.moved_rows import MovedRows, moved_rows
 from pilum.table.model.base_paths import index_place
 from pilum.table.model.index_segments import IndexSegment, is_system_index

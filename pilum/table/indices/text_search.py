@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from weakref import ref
 
 import numpy as np
@@ -41,6 +41,7 @@ from pilum.index.inverted.queries import (
 )
 from pilum.index.inverted.search import search
 from pilum.index.inverted.tokens import Analyzer
+from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_rows
 from pilum.table.indices.rows import document_type, existing_fragments, indexed_column

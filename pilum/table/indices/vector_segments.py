@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -24,6 +23,7 @@ from pilum.index.vector.ivf import IvfModel
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.quantizer import Candidates, NearestQuery
 from pilum.index.vector.vectors import Matrix
+from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, live_rows
 from pilum.table.indices.multi_vectors import fused

@@ -24,7 +24,6 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +34,7 @@ from pyroaring import BitMap
 from pilum.bitmap import roaring
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
+from pilum.lazy import cached_property
 from pilum.storage.base import Ranges, Store
 from pilum.storage.local import pending_of
 from pilum.storage.pending import PendingFiles

@@ -13,13 +13,13 @@ that adds or changes fragments builds none of the others: it checks them, and co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.format.pb import table_pb2
+from pilum.lazy import cached_property
 from pilum.table.model.fragment import Fragment
 
 __all__ = ["Fragments", "StoredVersion"]

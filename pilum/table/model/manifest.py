@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -22,6 +21,7 @@ from pilum.format.messages import has_unknown_members
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.lazy import cached_property
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.coverage import without_overlaid
 from pilum.table.model.features import SUPPORTED, Feature

@@ -32,12 +32,13 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Self
 
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.format.messages import parse_message
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
+from pilum.lazy import cached_property
 from pilum.storage.base import Ranges, Source, Store, prefetch, write_object
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.model.fragment_survey import FragmentSurvey

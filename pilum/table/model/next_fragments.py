@@ -6,12 +6,12 @@ What a commit does not touch is neither parsed nor built: its bytes are copied.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.lazy import cached_property
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments, StoredVersion
 from pilum.table.model.stored_fragments import StoredFragments

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -30,6 +29,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.messages import parse_message
 from pilum.format.pb import row_ids_pb2
 from pilum.format.rows import MAX_ROWS
+from pilum.lazy import cached_property
 from pilum.table.model.deletion_vector import DeletionVector
 
 __all__ = ["Ids", "Piece", "RowIdSequence", "segment_length"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from pilum.format.fields import DESCRIPTOR_ID, FieldId
 from pilum.format.messages import has_unknown_members
 from pilum.format.pb import table_pb2
 from pilum.format.rows import MAX_FRAGMENT_ID, MAX_ROWS
+from pilum.lazy import cached_property
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import GIVEN_UP, DataFile, Fragment
 from pilum.table.model.fragment_survey import FragmentSurvey, Trait

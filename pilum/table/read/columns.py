@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ from pilum.format.meta_columns import (
 from pilum.format.rows import Addresses, addresses_in, by_fragment, first_address, rows_of
 from pilum.format.schema import Schema
 from pilum.format.text_forms import TextForm
+from pilum.lazy import cached_property
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.fragment_runs import FragmentRun

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from pilum.format.fields import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.rows import RowRanges
 from pilum.format.text_forms import TextForm
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Store
 from pilum.table.model.base_paths import blob_place, data_file_place, managed_blob_place
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions

@@ -11,7 +11,6 @@ longer exist, and of deleted rows, may be among them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from pyroaring import BitMap
 
 from pilum.format.rows import RowRanges, addresses_in, first_address, fragment_ids_of
 from pilum.index.answers import RowSet
+from pilum.lazy import cached_property
 from pilum.table.model.deletion_vector import DeletionVector
 
 __all__ = ["Selection"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pilum.cache import Cache, CacheSlot
@@ -14,6 +14,7 @@ from pilum.expressions import scope_of
 from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.lazy import cached_property
 from pilum.storage.base import Store, prefetch
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
