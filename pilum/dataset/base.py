@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ import pyarrow as pa
 from pilum.arguments import require_count
 from pilum.dataset.namespaces import located_at, only_handler
 from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
+from pilum.parallel import renew_in_child
 from pilum.schema import LanceSchema
 from pilum.storage.base import IOStats, Store
 from pilum.storage.local import durable_at_commit, without_pending
@@ -193,14 +195,17 @@ class DatasetBase:
         named = handler_named(self._uri, self._storage_options)
         return None if handler == named else handler
 
-    def advance(self, snapshot: Snapshot) -> None:
-        """Move this dataset to a version that it has committed or found; never move it back."""
-        if snapshot.manifest.version >= self._snapshot.manifest.version:
-            self._move_to(snapshot)
+    def advance(self, snapshot: Snapshot, since: Snapshot | None = None) -> None:
+        """Move this dataset to a version that it has committed or found; it keeps its session.
 
-    def _move_to(self, snapshot: Snapshot) -> None:
-        """Move this dataset to a version; it keeps its session."""
-        self._snapshot = replace(snapshot, session=self._snapshot.session)
+        It never moves back, in whichever order threads advance it. Only if it is still at the
+        version `since`, it moves to any version: a table may have been created again.
+        """
+        with _moves.lock:
+            now = self._snapshot
+            is_still_there = since is not None and now.manifest is since.manifest
+            if is_still_there or snapshot.manifest.version >= now.manifest.version:
+                self._snapshot = replace(snapshot, session=now.session)
 
     @property
     def uri(self) -> str:
@@ -300,6 +305,21 @@ class DatasetBase:
         version = self._snapshot.manifest.version
         given, defaults = self.given_handler, dict(self._scan_defaults)
         return _reopen, (type(self), self._uri, version, self._storage_options, given, defaults)
+
+
+class _Moves:
+    """The lock under which datasets move to other versions; a child process has a fresh one."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renew_in_child(self)
+
+    def renew(self) -> None:
+        """Take a fresh lock."""
+        self.lock = threading.Lock()
+
+
+_moves = _Moves()
 
 
 def session_of(
@@ -411,18 +431,20 @@ def commit_once(
 
 def commit_operation(
     dataset: DatasetBase,
+    snapshot: Snapshot,
     operation: Operation,
     properties: Mapping[str, str] | None = None,
-    store: Store | None = None,
-) -> None:
-    """Commit an operation on the pinned version of a dataset and move the dataset to the result.
+) -> Snapshot:
+    """Commit an operation and move the dataset to the new version, which is returned.
 
-    `store` is the one that new files were written to, if they are not durable yet.
+    `snapshot` is the version that the operation is made of, with the store that new files were
+    written to. It is not read from the dataset, which another thread may have moved since.
     """
-    snapshot = dataset.snapshot
     read = snapshot.manifest
     transaction = Transaction(read.version, operation, properties=properties or {}, read=read)
-    dataset._move_to(publish(store or snapshot.store, transaction))
+    committed = publish(snapshot.store, transaction)
+    dataset.advance(committed, since=snapshot)
+    return committed
 
 
 def commit_change(

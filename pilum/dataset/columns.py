@@ -57,8 +57,11 @@ class ColumnChanges(DatasetBase):
             UnsupportedFeatureError: If a column is a member of a map, packed struct or blob.
             InvalidInputError: If no column would be left, or `columns` is not a list of names.
         """
-        schema = without(self._snapshot.schema, _names(columns))
-        commit_operation(self, Project(schema, preserves_nullability=True, keeps_metadata=True))
+        snapshot = self._snapshot
+        schema = without(snapshot.schema, _names(columns))
+        commit_operation(
+            self, snapshot, Project(schema, preserves_nullability=True, keeps_metadata=True)
+        )
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types or nullability of columns and move this dataset to the new version.
@@ -90,23 +93,24 @@ class ColumnChanges(DatasetBase):
         if not alterations:
             raise InvalidInputError("nothing to alter")
         changes = [_alteration(found) for found in alterations]
-        wanted = altered(self._snapshot.manifest, changes)
-        tightened = [change.path for change in changes if self._tightens(change)]
+        snapshot = self._snapshot
+        wanted = altered(snapshot.manifest, changes)
+        tightened = [change.path for change in changes if _tightens(snapshot, change)]
         if wanted.origins:
             if tightened:
                 raise InvalidInputError(
                     f"columns {tightened} must not be null: ask for that in a call of its own, "
                     "after the one that changes types"
                 )
-            with durable_at_commit(self._snapshot.store) as store:
-                operation = cast_columns(replace(self._snapshot, store=store), wanted)
-                commit_operation(self, operation, store=store)
+            with durable_at_commit(snapshot.store) as store:
+                read = replace(snapshot, store=store)
+                commit_operation(self, read, cast_columns(read, wanted))
             return
         for path in tightened:
-            _require_no_nulls(self._snapshot, path)
-        commit_operation(
-            self, Project(wanted.schema, preserves_nullability=not tightened, keeps_metadata=True)
-        )
+            _require_no_nulls(snapshot, path)
+        keeps = not tightened
+        operation = Project(wanted.schema, preserves_nullability=keeps, keeps_metadata=True)
+        commit_operation(self, snapshot, operation)
 
     def add_columns(
         self,
@@ -150,24 +154,24 @@ class ColumnChanges(DatasetBase):
         if callable(transforms):
             reads = None if read_columns is None else _names(read_columns)
             computation = Computation.of(snapshot, transforms, reads, batch_size)
-            commit_operation(self, computation.merge())
+            commit_operation(self, snapshot, computation.merge())
             computation.finish()
             return
         if read_columns is not None:
             raise InvalidInputError("read_columns: only for functions")
         if (columns := _null_columns(transforms)) is not None:
-            commit_operation(self, add_null_columns(snapshot, columns))
+            commit_operation(self, snapshot, add_null_columns(snapshot, columns))
             return
         if isinstance(transforms, Mapping):
             schema, batches = computed(snapshot, transforms, batch_size)
             nulls = null_columns(snapshot, transforms)
             if nulls is None or snapshot.manifest.data_version is FileVersion.LEGACY:
-                self._add(schema, batches)
+                self._add(snapshot, schema, batches)
             else:
-                commit_operation(self, add_null_columns(snapshot, nulls))
+                commit_operation(self, snapshot, add_null_columns(snapshot, nulls))
             return
         reader = to_reader(transforms, reader_schema)
-        self._add(reader.schema, reader)
+        self._add(snapshot, reader.schema, reader)
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
@@ -196,17 +200,18 @@ class ColumnChanges(DatasetBase):
         snapshot = self._snapshot
         with Spool(to_reader(data_obj, schema)) as spool:
             join = Join(snapshot, spool, left_on, left_on if right_on is None else right_on)
-            self._add(join.schema, join.values())
+            self._add(snapshot, join.schema, join.values())
 
-    def _tightens(self, change: Alteration) -> bool:
-        return (
-            change.nullable is False and find_path(self._snapshot.schema, change.path)[-1].nullable
-        )
+    def _add(
+        self, snapshot: Snapshot, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        with durable_at_commit(snapshot.store) as store:
+            read = replace(snapshot, store=store)
+            commit_operation(self, read, add_columns(read, schema, batches))
 
-    def _add(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        with durable_at_commit(self._snapshot.store) as store:
-            operation = add_columns(replace(self._snapshot, store=store), schema, batches)
-            commit_operation(self, operation, store=store)
+
+def _tightens(snapshot: Snapshot, change: Alteration) -> bool:
+    return change.nullable is False and find_path(snapshot.schema, change.path)[-1].nullable
 
 
 def _names(columns: Any) -> list[str]:

@@ -245,7 +245,10 @@ class Compaction:
             UnsupportedFeatureError: If the table or one of its indices cannot be compacted.
             InvalidInputError: If an option is invalid.
         """
-        snapshot = dataset.snapshot
+        return Compaction._plan(dataset.snapshot, options)
+
+    @staticmethod
+    def _plan(snapshot: Snapshot, options: Mapping[str, Any]) -> CompactionPlan:
         manifest, store = snapshot.manifest, snapshot.store
         manifest.require_continuable(f"{store.uri}, version {manifest.version}")
         resolved = resolve_options(manifest, options)
@@ -264,8 +267,8 @@ class Compaction:
         Raises:
             As `DatasetOptimizer.compact_files`.
         """
-        plan = Compaction.plan(dataset, options)
         snapshot = dataset.snapshot
+        plan = Compaction._plan(snapshot, options)
         sources = [task.sources for task in plan.tasks]
         num_rows = sum(fragment.num_rows for task in sources for fragment in task)
         with progress("Compacting", num_rows) as on_rows:
@@ -319,8 +322,9 @@ def commit_what_fits(
             _publish(dataset, version, left, plan.options)
             break
         except NOT_COMMITTED as error:
-            store = dataset.snapshot.store
-            latest = Snapshot.latest(store, dataset.snapshot.session).manifest
+            now = dataset.snapshot
+            store = now.store
+            latest = Snapshot.latest(store, now.session).manifest
             fitting = [move for move in left if _is_current(move, latest)]
             is_hopeless = not isinstance(error, CommitConflictError) or not error.retryable
             if is_hopeless or len(fitting) in {0, len(left)}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema
 from pilum.table.read.session import Session
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import physical_rows, take_addresses
 from pilum.table.write.align import adopted_file
 
@@ -48,6 +49,13 @@ class LanceFragment(FragmentColumns):
         self._dataset = dataset
         self._snapshot = dataset.snapshot
         self._fragment = self._find(fragment_id)
+
+    @classmethod
+    def _of(cls, dataset: DatasetBase, snapshot: Snapshot, fragment: Fragment) -> Self:
+        """Return a fragment of a version at which the dataset was."""
+        found = cls.__new__(cls)
+        found._dataset, found._snapshot, found._fragment = dataset, snapshot, fragment
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         one = self._dataset

@@ -112,14 +112,15 @@ def _segments_of_hashes(
         InvalidInputError: If it is not one of hashes, does not have one of the segments, or its
             segments have different centroids.
     """
-    _, segments = named_segments(dataset.snapshot, name)
+    snapshot = dataset.snapshot
+    _, segments = named_segments(snapshot, name)
     if uuids is not None:
         if unknown := set(uuids) - {one.entry.uuid for one in segments}:
             raise InvalidInputError(f"index_segments: {name!r} has no segments {sorted(unknown)}")
         segments = [one for one in segments if one.entry.uuid in uuids]
     found = []
     for one in segments:
-        opened = open_segment(dataset.snapshot, one)
+        opened = open_segment(snapshot, one)
         index = opened.index
         if not _is_of_hashes(index):
             raise InvalidInputError(

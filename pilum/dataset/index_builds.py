@@ -79,9 +79,10 @@ def create(
     The arguments are those of `LanceDataset.create_index`. An index of the name is replaced if
     `replaces`, and empty unless `trains`; `index_uuid` is the folder of the segment.
     """
-    request = request_of(dataset.snapshot, column, kind, name, keywords, replaces, index_uuid)
-    with durable_at_commit(dataset.snapshot.store) as store:
-        snapshot = replace(dataset.snapshot, store=store)
+    read = dataset.snapshot
+    request = request_of(read, column, kind, name, keywords, replaces, index_uuid)
+    with durable_at_commit(read.store) as store:
+        snapshot = replace(read, store=store)
         fragments = existing_fragments(snapshot) if trains else BitMap()
         with reported(snapshot, fragments, on_progress) as report:
             segment = request.train(snapshot, fragments, report)
@@ -104,11 +105,12 @@ def create_of_files(
         keywords: As for `create`, with the models.
         paths: Locations of the files.
     """
-    request = request_of(dataset.snapshot, column, "IVF_PQ", name, keywords, False, None)
+    read = dataset.snapshot
+    request = request_of(read, column, "IVF_PQ", name, keywords, False, None)
     parameters = request.parameters
-    num_partitions, options = len(parameters.centroids), dataset.snapshot.store.options
-    with durable_at_commit(dataset.snapshot.store) as store:
-        snapshot = replace(dataset.snapshot, store=store)
+    num_partitions, options = len(parameters.centroids), read.store.options
+    with durable_at_commit(read.store) as store:
+        snapshot = replace(read, store=store)
         covered: BitMap = BitMap()
         for batch in rows_of_files(paths, options, num_partitions):
             covered |= _fragments_of(snapshot, batch.references)

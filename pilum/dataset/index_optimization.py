@@ -74,19 +74,21 @@ def commit_optimized(
     """
     removed = tuple(segment.entry for plan in plans for segment in plan.merged)
     made_of = {one.dataset_version: snapshot.manifest for one in new}
-    commit_new(dataset, snapshot, CreateIndex(tuple(new), removed, made_of))
-    _forget_moves(dataset, snapshot, {one.uuid for one in new})
+    committed = commit_new(dataset, snapshot, CreateIndex(tuple(new), removed, made_of))
+    _forget_moves(dataset, snapshot, committed, {one.uuid for one in new})
 
 
-def _forget_moves(dataset: DatasetBase, made_of: Snapshot, new: Collection[str]) -> None:
+def _forget_moves(
+    dataset: DatasetBase, made_of: Snapshot, committed: Snapshot, new: Collection[str]
+) -> None:
     """Remove the record of moves if only new segments, which followed them, cover moved rows.
 
     It stays if a compaction has added moves since the version that the new segments are made of.
     """
-    record, latest = record_of_moves(made_of), record_of_moves(dataset.snapshot)
+    record, latest = record_of_moves(made_of), record_of_moves(committed)
     if record is None or latest is None or record.uuid != latest.uuid:
         return
-    if not segments_that_move(dataset.snapshot) <= set(new):
+    if not segments_that_move(committed) <= set(new):
         return
     with suppress(*NOT_COMMITTED):  # the next optimization removes it
-        commit_operation(dataset, CreateIndex(removed=(latest,), made_of={}))
+        commit_operation(dataset, committed, CreateIndex(removed=(latest,), made_of={}))

@@ -54,7 +54,8 @@ class Indices(DatasetBase):
         Raises:
             CorruptFileError: If an entry is damaged.
         """
-        return [information(self._snapshot, one) for one in sorted_segments(self._snapshot)]
+        snapshot = self._snapshot
+        return [information(snapshot, one) for one in sorted_segments(snapshot)]
 
     def describe_indices(self) -> list[IndexDescription]:
         """Describe all indices by name, from the manifest alone.
@@ -409,12 +410,13 @@ class Indices(DatasetBase):
             CommitConflictError: If a concurrent commit changed the index.
             CorruptFileError: If an entry is damaged.
         """
-        segments = sorted_segments(self._snapshot)
+        snapshot = self._snapshot
+        segments = sorted_segments(snapshot)
         dropped = tuple(segment for segment in segments if segment.name == name)
         if not dropped:
             names = sorted({segment.name for segment in segments})
             raise IndexNotFoundError(f"{self._uri}: no index {name!r}; there are {names}")
-        commit_operation(self, CreateIndex(removed=dropped))
+        commit_operation(self, snapshot, CreateIndex(removed=dropped))
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
         """Map row addresses from before compactions to addresses in this version.

@@ -23,6 +23,7 @@ from pilum.dataset.search_filters import ScanFilter
 from pilum.dataset.sql import SqlQueryBuilder, TableQuery
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
 
 if TYPE_CHECKING:
@@ -138,12 +139,13 @@ class Reading(DatasetBase):
         return self._with_defaults(keywords) if self._scan_defaults else keywords
 
     def _scanner(self, keywords: ScanKeywords) -> LanceScanner:
-        wanted, schema = checked_scan(self._snapshot, keywords)
+        snapshot = self._snapshot
+        wanted, schema = checked_scan(snapshot, keywords)
         if keywords.get("nearest") is not None:
             from pilum.dataset.prepared import remember  # few processes search
 
-            remember(self._snapshot, keywords, wanted, schema)
-        return LanceScanner(self._snapshot, wanted, schema)
+            remember(snapshot, keywords, wanted, schema)
+        return LanceScanner(snapshot, wanted, schema)
 
     def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:
         """Return keywords in which those that are not given have the defaults of the dataset."""
@@ -258,8 +260,7 @@ class Reading(DatasetBase):
         Raises:
             InvalidInputError: If an index is negative or beyond the last row.
         """
-        rows = positions(indices, self._snapshot.num_rows)
-        return taken(self._snapshot, columns, lambda names: take(self._snapshot, rows, names))
+        return _taken_rows(self._snapshot, indices, columns)
 
     def take_rows(self, row_ids: Any, columns: Columns | None = None) -> pa.Table:
         """Read rows by their `_rowid`.
@@ -280,10 +281,8 @@ class Reading(DatasetBase):
                 all fragments.
             CorruptFileError: If row ids are damaged.
         """
-        ids = require_row_ids("row_ids", row_ids)
-        return taken(
-            self._snapshot, columns, lambda names: take_row_ids(self._snapshot, ids, names)
-        )
+        snapshot, ids = self._snapshot, require_row_ids("row_ids", row_ids)
+        return taken(snapshot, columns, lambda names: take_row_ids(snapshot, ids, names))
 
     def _take_rows(
         self, row_ids: Any, columns: Columns | None = None, *, ignore_deletions: bool = False
@@ -308,11 +307,12 @@ class Reading(DatasetBase):
         Raises:
             InvalidInputError: If the table has fewer rows.
         """
-        total = self._snapshot.num_rows
+        snapshot = self._snapshot
+        total = snapshot.num_rows
         if require_count("num_rows", num_rows) > total:
             raise InvalidInputError(f"num_rows: cannot sample {num_rows} of {total} rows")
         rows = random.sample(range(total), int(num_rows))
-        return self.take(rows if randomize_order else sorted(rows), columns)
+        return _taken_rows(snapshot, rows if randomize_order else sorted(rows), columns)
 
     def take_blobs(
         self,
@@ -341,10 +341,11 @@ class Reading(DatasetBase):
             InvalidInputError: If the column does not hold blobs, or a row does not exist.
             CorruptFileError: If a descriptor is invalid.
         """
-        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
+        snapshot = self._snapshot
+        rows = _addresses(snapshot, ids=ids, addresses=addresses, indices=indices)
         if buffer_size < 0:
             raise InvalidInputError(f"buffer_size: expected at least 0, found {buffer_size}")
-        places = blob_places(self._snapshot, blob_column, rows)
+        places = blob_places(snapshot, blob_column, rows)
         return [None if place is None else BlobFile(place, buffer_size) for place in places]
 
     def read_blobs(
@@ -374,8 +375,9 @@ class Reading(DatasetBase):
             As `take_blobs`.
         """
         del io_buffer_size, preserve_order
-        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
-        found = read_places(blob_places(self._snapshot, blob_column, rows))
+        snapshot = self._snapshot
+        rows = _addresses(snapshot, ids=ids, addresses=addresses, indices=indices)
+        found = read_places(blob_places(snapshot, blob_column, rows))
         return list(zip(rows.tolist(), found, strict=True))
 
     def read_blob_ranges(
@@ -408,32 +410,15 @@ class Reading(DatasetBase):
             raise InvalidInputError(
                 f"selector: expected one of {', '.join(_SELECTORS)}, found {selector!r}"
             )
-        wanted = list(requests)
-        rows = self._addresses(**{selector: [row for row, _, _ in wanted]})
-        places = blob_places(self._snapshot, blob_column, rows)
+        snapshot, wanted = self._snapshot, list(requests)
+        rows = _addresses(snapshot, **{selector: [row for row, _, _ in wanted]})
+        places = blob_places(snapshot, blob_column, rows)
         parts = [
             _part(place, offset, length)
             for place, (_, offset, length) in zip(places, wanted, strict=True)
         ]
         found = read_places(parts)
         return list(zip(range(len(wanted)), rows.tolist(), found, strict=True))
-
-    def _addresses(
-        self, *, ids: Any = None, addresses: Any = None, indices: Any = None
-    ) -> NDArray[np.uint64]:
-        given = [item for item in (ids, addresses, indices) if item is not None]
-        if len(given) != 1:
-            raise InvalidInputError("pass exactly one of ids, addresses and indices")
-        if indices is not None:
-            rows = positions(indices, self._snapshot.num_rows)
-            return addresses_of(self._snapshot, rows) if len(rows) else rows.astype(np.uint64)
-        if addresses is not None:
-            return require_row_ids("addresses", addresses)
-        wanted = require_row_ids("ids", ids)
-        found, is_there = addresses_of_ids(self._snapshot, wanted)
-        if not is_there.all():
-            raise InvalidInputError(f"ids: there is no row {wanted[is_there.argmin()]}")
-        return found
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
@@ -470,12 +455,15 @@ class Reading(DatasetBase):
         """
         if filter is not None:
             raise UnsupportedFeatureError("get_fragments takes no filter; scan with one")
-        return [LanceFragment(self, item.id) for item in self._snapshot.manifest.fragments]
+        snapshot = self._snapshot
+        return [LanceFragment._of(self, snapshot, item) for item in snapshot.manifest.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return the fragment with this id; None if it does not exist."""
-        ids = {fragment.id for fragment in self._snapshot.manifest.fragments}
-        return LanceFragment(self, fragment_id) if fragment_id in ids else None
+        snapshot = self._snapshot
+        found = (item for item in snapshot.manifest.fragments if item.id == fragment_id)
+        one = next(found, None)
+        return None if one is None else LanceFragment._of(self, snapshot, one)
 
     def fragment_ids(self) -> set[int]:
         """Return the ids of all fragments of the pinned version."""
@@ -489,6 +477,29 @@ class Reading(DatasetBase):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
+
+
+def _taken_rows(snapshot: Snapshot, indices: Any, columns: Columns | None) -> pa.Table:
+    rows = positions(indices, snapshot.num_rows)
+    return taken(snapshot, columns, lambda names: take(snapshot, rows, names))
+
+
+def _addresses(
+    snapshot: Snapshot, *, ids: Any = None, addresses: Any = None, indices: Any = None
+) -> NDArray[np.uint64]:
+    given = [item for item in (ids, addresses, indices) if item is not None]
+    if len(given) != 1:
+        raise InvalidInputError("pass exactly one of ids, addresses and indices")
+    if indices is not None:
+        rows = positions(indices, snapshot.num_rows)
+        return addresses_of(snapshot, rows) if len(rows) else rows.astype(np.uint64)
+    if addresses is not None:
+        return require_row_ids("addresses", addresses)
+    wanted = require_row_ids("ids", ids)
+    found, is_there = addresses_of_ids(snapshot, wanted)
+    if not is_there.all():
+        raise InvalidInputError(f"ids: there is no row {wanted[is_there.argmin()]}")
+    return found
 
 
 def _part(place: BlobPlace | None, offset: int, length: int) -> BlobPlace | None:

@@ -372,7 +372,7 @@ class MergeInsertBuilder(MergeClauses):
         table = self._dataset.snapshot
         if table.schema.has_marks and table.manifest.data_version.has_blobs_v2:
             reader = with_all_members(with_blobs_v2(reader))
-        self._plan.bound(self._dataset.snapshot, reader.schema)  # before it is read
+        self._plan.bound(table, reader.schema)  # before it is read
         return Spool(reader)
 
     def _merge(self, snapshot: Snapshot, spool: Spool) -> tuple[Operation, MergeCounts]:

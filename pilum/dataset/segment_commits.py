@@ -85,13 +85,15 @@ def commit_segments(
     if (type := index_type_of(new[0].type_url, details[0])) is not None:
         type.require_same_parameters(details)
     _require_disjoint([one.fragments or BitMap() for one in new])
-    commit_operation(dataset, CreateIndex(new, segments_named(snapshot, name)), properties)
+    commit_operation(
+        dataset, snapshot, CreateIndex(new, segments_named(snapshot, name)), properties
+    )
 
 
-def commit_new(dataset: DatasetBase, snapshot: Snapshot, operation: CreateIndex) -> None:
-    """Commit new segments; delete their files if they are not committed."""
+def commit_new(dataset: DatasetBase, snapshot: Snapshot, operation: CreateIndex) -> Snapshot:
+    """Commit new segments as a version, which is returned; delete their files if that fails."""
     try:
-        commit_operation(dataset, operation, store=snapshot.store)
+        return commit_operation(dataset, snapshot, operation)
     except NOT_COMMITTED:
         discard_segments(snapshot, operation.new)
         raise

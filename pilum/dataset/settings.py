@@ -13,9 +13,11 @@ from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase, commit_operation, properties_of
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.fields import Field, FieldId
+from pilum.format.schema import Schema
 from pilum.table.commit.operations.update_bases import UpdateBases
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import BasePath
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DatasetBasePath", "Settings", "bases_to_commit", "map_update"]
 
@@ -69,8 +71,8 @@ class Settings(DatasetBase):
             CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not strings.
         """
-        commit_operation(self, UpdateConfig(config=map_update("values", values, replace)))
-        return self.config()
+        updated = self._update(UpdateConfig(config=map_update("values", values, replace)))
+        return dict(updated.manifest.config)
 
     def delete_config_keys(self, keys: Iterable[str]) -> None:
         """Remove keys from the config of the table; missing keys are ignored.
@@ -93,8 +95,8 @@ class Settings(DatasetBase):
             CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not strings.
         """
-        commit_operation(self, UpdateConfig(table_metadata=map_update("values", values, replace)))
-        return self.metadata
+        updated = self._update(UpdateConfig(table_metadata=map_update("values", values, replace)))
+        return dict(updated.manifest.table_metadata)
 
     def update_schema_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
         """Update the metadata of the schema; the arguments are those of `update_config`.
@@ -107,8 +109,8 @@ class Settings(DatasetBase):
                 or restored the table.
             InvalidInputError: If keys or values are not strings.
         """
-        commit_operation(self, UpdateConfig(schema_metadata=map_update("values", values, replace)))
-        return self.schema_metadata
+        updated = self._update(UpdateConfig(schema_metadata=map_update("values", values, replace)))
+        return dict(updated.schema.metadata or {})
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of the schema; deprecated.
@@ -137,13 +139,14 @@ class Settings(DatasetBase):
         """
         if not isinstance(field_updates, Mapping):
             raise InvalidInputError(f"field_updates: expected a dict, found {field_updates!r}")
+        snapshot = self._snapshot
         fields: dict[FieldId, MapUpdate] = {}
         for path, values in field_updates.items():
-            number = self._field_id(path)
+            number = _field_id(snapshot.schema, path)
             known = fields.get(number, MapUpdate()).values
             update = map_update(f"field {path!r}", values, replace)
             fields[number] = MapUpdate({**known, **update.values}, replace)
-        commit_operation(self, UpdateConfig(fields=fields))
+        commit_operation(self, snapshot, UpdateConfig(fields=fields))
 
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a field; deprecated.
@@ -179,16 +182,20 @@ class Settings(DatasetBase):
             CommitConflictError: If a concurrent commit took an id, a name or a path.
         """
         notes = properties_of(None, transaction_properties)
-        commit_operation(self, UpdateBases(bases_to_commit(new_bases)), notes)
+        commit_operation(self, self._snapshot, UpdateBases(bases_to_commit(new_bases)), notes)
         return self
 
-    def _field_id(self, path: str) -> FieldId:
-        known = dict(_paths(self._snapshot.schema.fields))
-        steps = tuple(quoted or plain for quoted, plain in _STEP.findall(str(path)))
-        if steps not in known or _STEP.sub("", str(path)):
-            names = [".".join(steps) for steps in known]
-            raise ColumnNotFoundError(f"no field {path!r}; the fields are {names}")
-        return known[steps]
+    def _update(self, operation: UpdateConfig) -> Snapshot:
+        return commit_operation(self, self._snapshot, operation)
+
+
+def _field_id(schema: Schema, path: str) -> FieldId:
+    known = dict(_paths(schema.fields))
+    steps = tuple(quoted or plain for quoted, plain in _STEP.findall(str(path)))
+    if steps not in known or _STEP.sub("", str(path)):
+        names = [".".join(steps) for steps in known]
+        raise ColumnNotFoundError(f"no field {path!r}; the fields are {names}")
+    return known[steps]
 
 
 def _paths(

@@ -24,6 +24,7 @@ from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputErr
 from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import own_store
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 from pilum.table.versions.commit_handler import open_table
 
@@ -180,7 +181,8 @@ class DatasetOptimizer:
             InvalidInputError: If a setting is missing or not a number.
             CommitConflictError: If a concurrent commit changed the same settings.
         """
-        self._configure(dict(auto_cleanup_settings(auto_cleanup_config)))
+        values = dict(auto_cleanup_settings(auto_cleanup_config))
+        self._configure(self._dataset.snapshot, values)
 
     def disable_auto_cleanup(self) -> None:
         """Disable automatic cleanup by removing its settings.
@@ -188,11 +190,13 @@ class DatasetOptimizer:
         Raises:
             CommitConflictError: If a concurrent commit changed the same settings.
         """
-        config = self._dataset.snapshot.manifest.config
-        self._configure({key: None for key in config if key.startswith(AUTO_CLEANUP_PREFIX)})
+        snapshot = self._dataset.snapshot
+        config = snapshot.manifest.config
+        removed = {key: None for key in config if key.startswith(AUTO_CLEANUP_PREFIX)}
+        self._configure(snapshot, removed)
 
-    def _configure(self, values: Mapping[str, str | None]) -> None:
-        commit_operation(self._dataset, UpdateConfig(config=MapUpdate(values)))
+    def _configure(self, snapshot: Snapshot, values: Mapping[str, str | None]) -> None:
+        commit_operation(self._dataset, snapshot, UpdateConfig(config=MapUpdate(values)))
 
 
 class Upkeep(DatasetBase):
@@ -237,10 +241,11 @@ class Upkeep(DatasetBase):
         """
         from pilum.table.upkeep.verify import verify
 
-        report = verify(self._snapshot, deep=False, all_versions=False)
+        snapshot = self._snapshot
+        report = verify(snapshot, deep=False, all_versions=False)
         if not report.is_valid:
             lines = (fault.line for fault in (*report.missing, *report.damaged))
-            where = f"{self._uri}, version {self._snapshot.manifest.version}"
+            where = f"{self._uri}, version {snapshot.manifest.version}"
             raise CorruptFileError("the table is not whole:\n" + "\n".join(lines), where)
 
     @overload

@@ -93,8 +93,9 @@ class Versions(DatasetBase):
     @property
     def latest_version(self) -> int:
         """The number of the newest version of the table; each access looks it up."""
-        name = latest_manifest(self._snapshot.store)
-        return name.version if name else self.version
+        snapshot = self._snapshot
+        name = latest_manifest(snapshot.store)
+        return name.version if name else snapshot.manifest.version
 
     def last_commit(self, app_id: str) -> AppCommit | None:
         """Look up the last commit of an application to the table.
@@ -121,7 +122,8 @@ class Versions(DatasetBase):
 
     def get_version(self) -> Version:
         """Return a description of the pinned version."""
-        return _shown(describe_version(self._snapshot.store, self.version))
+        snapshot = self._snapshot
+        return _shown(describe_version(snapshot.store, snapshot.manifest.version))
 
     def checkout_version(self, version: Reference) -> Self:
         """Open another version of the table; this dataset does not change.
@@ -139,7 +141,8 @@ class Versions(DatasetBase):
 
     def checkout_latest(self) -> None:
         """Move this dataset to the newest version of its branch."""
-        self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
+        before = self._snapshot
+        self.advance(Snapshot.latest(before.store, before.session), since=before)
 
     def migrate_manifest_paths_v2(self) -> None:
         """Rename the manifests of an old table to the V2 naming scheme; idempotent.
@@ -164,9 +167,10 @@ class Versions(DatasetBase):
             UnsupportedFeatureError: If a restore would lose something of this version or of the
                 newest one.
         """
-        store = self._snapshot.store
-        restored = transaction.Transaction(self.latest_version, Restore(self.version))
-        self._move_to(publish(store, restored))
+        snapshot = self._snapshot
+        name, version = latest_manifest(snapshot.store), snapshot.manifest.version
+        restored = transaction.Transaction(name.version if name else version, Restore(version))
+        self.advance(publish(snapshot.store, restored), since=snapshot)
 
     def delta(
         self,
@@ -194,13 +198,14 @@ class Versions(DatasetBase):
             raise InvalidInputError("begin_version and end_version: pass both or none")
         if (compared_against is None) == (begin_version is None):
             raise InvalidInputError("pass either compared_against or begin_version and end_version")
+        snapshot = self._snapshot
         if compared_against is not None:
             begin = require_count("compared_against", compared_against)
-            end = self._snapshot.manifest.version
+            end = snapshot.manifest.version
         else:
             begin = require_count("begin_version", begin_version)
             end = require_count("end_version", end_version)
-        return DatasetDelta(self._snapshot, self.read_transaction, begin, end)
+        return DatasetDelta(snapshot, self.read_transaction, begin, end)
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return the transaction that created a version of this branch.
@@ -239,12 +244,13 @@ class Versions(DatasetBase):
             CorruptFileError: If a transaction is damaged.
         """
         count = require_count("recent_transactions", recent_transactions, 1)
-        version, found = self._snapshot.manifest.version, list[Transaction | None]()
+        snapshot = self._snapshot
+        version, found = snapshot.manifest.version, list[Transaction | None]()
         while is_detached(version) and len(found) < count:
             last = self._known(version)
             found.append(last)
             version = last.read_version if last else 0
-        names = reversed(list_manifests(self._snapshot.store))
+        names = reversed(list_manifests(snapshot.store))
         numbers = [name.version for name in names if name.version <= version]
         return [*found, *map(self._known, numbers[: count - len(found)])]
 

@@ -64,7 +64,8 @@ class Writing(DatasetBase):
         """
         require_known("insert has", keywords, InsertKeywords.__annotations__)
         wanted = Write.of(mode, keywords)
-        self.advance(write(self._snapshot.store, data, None, wanted, self._snapshot))
+        snapshot = self._snapshot
+        self.advance(write(snapshot.store, data, None, wanted, snapshot))
 
     @classmethod
     def commit(
