@@ -24,11 +24,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 __all__ = [
     "InOrder",
+    "ThreadPool",
     "num_threads",
     "renew_in_child",
     "submit",
@@ -79,6 +80,28 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class ThreadPool(ThreadPoolExecutor):
+    """A pool of threads that also takes tasks while the interpreter shuts down.
+
+    Pools end when the main thread does, before the other threads of the process do, and before what
+    `atexit` runs. The thread that submits a task then runs it.
+    """
+
+    def submit(self, task: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run `task(*args, **kwargs)` in one of the threads."""
+        try:
+            return super().submit(task, *args, **kwargs)
+        except RuntimeError as error:
+            if "interpreter shutdown" not in str(error):
+                raise
+        done: Future[T] = Future()
+        try:
+            done.set_result(task(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
 class ThreadPools:
     """The thread pools of a process; each is created on first use, and again after a fork."""
 
@@ -89,16 +112,16 @@ class ThreadPools:
     def renew(self) -> None:
         """Forget all pools: their threads do not exist in the child of a fork."""
         self._lock = threading.Lock()
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._pools: dict[str, ThreadPool] = {}
 
-    def get(self, name: str) -> ThreadPoolExecutor:
+    def get(self, name: str) -> ThreadPool:
         """Return one of the pools."""
         if (found := self._pools.get(name)) is not None:
             return found
         with self._lock:
             if name not in self._pools:
                 size = _SIZES.get(name) or num_threads()
-                self._pools[name] = ThreadPoolExecutor(size, thread_name_prefix=name)
+                self._pools[name] = ThreadPool(size, thread_name_prefix=name)
             return self._pools[name]
 
 
@@ -126,13 +149,8 @@ def submit_waiting(task: Callable[[], T]) -> Future[T]:
 
 
 def submit_sync(task: Callable[[], T]) -> Future[T]:
-    """Run a task that waits until a device has stored a folder; inline at interpreter shutdown."""
-    try:
-        return _pools.get(_SYNC).submit(task)
-    except RuntimeError:  # data written at the last moment must become durable, too
-        done: Future[T] = Future()
-        done.set_result(task())
-        return done
+    """Run a task that waits until a device has stored a folder."""
+    return _pools.get(_SYNC).submit(task)
 
 
 _BUNDLE_BYTES = 512 * 1024

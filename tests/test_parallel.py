@@ -101,6 +101,37 @@ def test_parent_and_child_of_a_fork_work_and_exit(tmp_path: Path) -> None:
     subprocess.run(command, check=True, cwd=root, timeout=GUARD_SECONDS)
 
 
+AFTER_MAIN = """
+import threading
+from datetime import timedelta
+import pyarrow, pilum
+
+def work():
+    threading.main_thread().join()
+    rows = pyarrow.table({{"x": range(3000), "s": [f"text {{n}}" for n in range(3000)]}})
+    dataset = pilum.write_dataset(rows, {0!r}, max_rows_per_file=500)
+    dataset.create_scalar_index("s", "BTREE")
+    dataset.insert(rows)
+    dataset.delete("x = 7")
+    dataset.optimize.compact_files()
+    dataset.cleanup_old_versions(timedelta(0))
+    batches = dataset.to_batches(filter="x < 1000 and s > 'text 5'", batch_size=64)
+    print(dataset.count_rows(), sum(batch.num_rows for batch in batches))
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_works_on_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+    """Python ends its pools with the main thread, before it waits for other threads."""
+    command = [sys.executable, "-c", AFTER_MAIN.format(str(tmp_path / "table"))]
+    root = Path(pilum.__file__).parents[1]
+    result = subprocess.run(command, check=True, cwd=root, capture_output=True, text=True)
+    numbers = [n for n in range(1000) if f"text {n}" > "text 5"]
+    assert result.stdout.split() == ["5998", str(2 * len(numbers) - 2 * (7 in numbers))]
+    assert not result.stderr
+
+
 LATE = """
 import atexit
 from pilum.storage.local import LocalStore

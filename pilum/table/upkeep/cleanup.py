@@ -19,12 +19,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 from typing import Self
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.parallel import ThreadPool
 from pilum.storage.base import Entry, Store, entries_below
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
@@ -323,7 +323,7 @@ class _Remover:
         self.removed: list[OwnedFile] = []
         self.num_failed = 0
         self._store = store
-        self._pool = ThreadPoolExecutor(concurrency, "pilum-cleanup")
+        self._pool = ThreadPool(concurrency, "pilum-cleanup")
         self._pause = 1 / per_second if per_second else 0.0
         self._next = time.monotonic()
         self._on_file = on_file

@@ -24,7 +24,7 @@ payloads of the old ones, except to inline payloads. Source: docs/format/table.m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -38,7 +38,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs, prepared
 from pilum.format.version import FileVersion
-from pilum.parallel import num_threads
+from pilum.parallel import ThreadPool, num_threads
 from pilum.storage.base import Store
 from pilum.table.commit.operations.base import data_paths
 from pilum.table.commit.operations.indices import with_rewritten_fragments
@@ -306,7 +306,7 @@ def rewrite_all(
             raise _StoppedError
         on_rows(num_rows)
 
-    with ThreadPoolExecutor(_tasks_at_a_time(options, len(tasks)), "pilum-compaction") as pool:
+    with ThreadPool(_tasks_at_a_time(options, len(tasks)), "pilum-compaction") as pool:
         running = [
             pool.submit(partial(rewrite_fragments, snapshot, task, options, count))
             for task in tasks
