@@ -20,6 +20,7 @@ from guard import GUARD_SECONDS
 import pilum
 from pilum.errors import CommitConflictError
 from pilum.table.changes.schema_changes import without
+from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 
 OPTIONS = {"sync": "false"}
@@ -150,3 +151,22 @@ def test_threads_that_write_with_one_dataset_see_their_own_rows(
             done.result()
     expected = [t * 1000 + n for t in range(num_threads) for n in range(num_rounds - 1)]
     assert sorted(pilum.dataset(tmp_path).to_table()["id"].to_pylist()) == expected
+
+
+def test_threads_that_open_small_files_together_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thread opens each file for itself, as it happens if they are quick enough."""
+    pilum.write_dataset(_rows(*range(8)), tmp_path, max_rows_per_file=2, storage_options=OPTIONS)
+    meet, open_file = threading.Barrier(2, timeout=GUARD_SECONDS), Session.open_file
+
+    def together(session: Session, *arguments: Any) -> Any:
+        del session
+        meet.wait()
+        return open_file(Session(), *arguments)
+
+    monkeypatch.setattr(Session, "open_file", together)
+    dataset = pilum.dataset(tmp_path, session=Session())
+    with ThreadPoolExecutor(2) as threads:
+        tables = list(threads.map(lambda _: dataset.to_table(), range(2)))
+    assert tables[0] == tables[1] == _rows(*range(8))

@@ -345,9 +345,9 @@ class FragmentReader:
         """Open a file; raise CorruptFileError if it has other than this number of rows."""
         key = file.base_id, file.path
         reader = self._files.get(key)
-        if reader is None:
-            reader = open_data_file(self._session, self.store, file)
-            self._files[key] = reader
+        if reader is None:  # if threads open it together, all use one reader
+            opened = open_data_file(self._session, self.store, file)
+            reader = self._files.setdefault(key, opened)
         if num_rows is not None and reader.num_rows != num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {num_rows}, the file {reader.num_rows}",
