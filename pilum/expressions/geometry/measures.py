@@ -86,15 +86,24 @@ def _measure(apply_to: Callable[..., NDArray[Any]], arrow: pa.DataType) -> Calla
         shapely = import_shapely()
         shapes = [shapes_of(one) for one in geometries]
         is_null = np.any([shapely.is_missing(one) for one in shapes], axis=0)
-        try:
-            found = apply_to(*shapes)
-        except shapely.errors.ShapelyError as error:
-            raise FilterError(f"geometries cannot be measured: {error}") from error
+        found = _applied(apply_to, *shapes)
         if pa.types.is_floating(arrow):
             is_null |= np.isnan(found)
         return pa.array(found, arrow, mask=is_null)
 
     return _by_rows(apply)
+
+
+def _applied(apply_to: Callable[..., NDArray[Any]], *shapes: Shapes) -> NDArray[Any]:
+    """Return what a function of shapely makes of shapes.
+
+    Raises:
+        FilterError: If GEOS refuses a shape, such as one with a coordinate that is not finite.
+    """
+    try:
+        return apply_to(*shapes)
+    except import_shapely().errors.ShapelyError as error:
+        raise FilterError(f"geometries cannot be measured: {error}") from error
 
 
 def _of_shapely(name: str) -> Callable[..., NDArray[Any]]:
@@ -122,7 +131,7 @@ def _shape(name: str) -> Callable[..., Datum]:
     def apply(geometries: pa.Array) -> pa.Array:
         if len(geometries) == 0:
             return pa.nulls(0, pa.binary())
-        return _wkb(getattr(import_shapely(), name)(shapes_of(geometries)))
+        return _wkb(_applied(_of_shapely(name), shapes_of(geometries)))
 
     return _by_rows(apply)
 

@@ -72,7 +72,7 @@ def shapes_of(geometries: pa.Array) -> Shapes:
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
             return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
         shapes = _boxes(values) if layout.form is Form.BOX else _of_points(values, name)
-    except (shapely.errors.ShapelyError, ValueError, TypeError) as error:
+    except (shapely.errors.ShapelyError, ValueError, TypeError, NotImplementedError) as error:
         raise FilterError(f"a value is no geometry: {error}") from error
     if values.null_count:
         shapes[values.is_null().to_numpy(zero_copy_only=False)] = None

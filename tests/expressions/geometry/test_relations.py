@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -141,3 +143,16 @@ def test_errors() -> None:
         batch = pa.RecordBatch.from_arrays([values], schema=pa.schema([schema.field(name)]))
         with pytest.raises(FilterError, match="a value is no geometry"):
             bind(f"st_intersects({name}, {area})", batch.schema).mask(batch)
+
+
+def test_shapes_that_geos_refuses() -> None:
+    """Curves, which shapely does not hold, and convex hulls of coordinates that are not finite."""
+    batch = pa.record_batch({"t": ["COMPOUNDCURVE(CIRCULARSTRING(0 0, 1 1, 2 0))"]})
+    for filter in ("st_isvalid(st_geomfromtext(t))", "st_area(st_geomfromtext(t)) > 1"):
+        with pytest.raises(FilterError, match="a value is no geometry"):
+            bind(filter, batch.schema).mask(batch)
+    points = [0, 0, 1, 1, math.nan, 2, 5, 0]
+    line = struct.pack("<BII8d", 1, 2, 4, *points)
+    batch = pa.record_batch({"b": pa.array([line], pa.binary())})
+    with pytest.raises(FilterError, match="geometries cannot be measured"):
+        bind("st_convexhull(st_geomfromwkb(b)) IS NULL", batch.schema).mask(batch)
