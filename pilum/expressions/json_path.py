@@ -57,7 +57,10 @@ def _steps(function: str, path: str) -> Iterator[Step]:
         found = _STEP.match(rest)
         if found is None:
             raise _refusal(function, path, rest.strip())
-        yield _step(found)
+        try:
+            yield _step(found)
+        except json.JSONDecodeError:  # an escape that JSON does not have
+            raise _refusal(function, path, rest.strip()) from None
         rest = rest[found.end() :]
 
 
@@ -97,8 +100,8 @@ def _number(text: str) -> int | None:
 def _refusal(function: str, path: str, rest: str) -> FilterError:
     for start, what in _REFUSED.items():
         if rest.startswith(start):
-            return FilterError(f"{function}: paths with {what} are not supported: {path!r}")
+            return FilterError(f"{function}: paths with {what} are not supported: {path!r:.200}")
     return FilterError(
-        f"{function}: the path {path!r} cannot be parsed at {rest[:40]!r}; a path is like "
+        f"{function}: the path {path!r:.200} cannot be parsed at {rest[:40]!r}; a path is like "
         "$.name[0].name"
     )

@@ -12,6 +12,7 @@ value that cannot be converted is an error.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ _KINDS = ("null", "a boolean", "an integer", "a number with a fraction", "text",
 _INTEGER = r"^-?[0-9]{1,18}$"
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 _INTEGERS = 2.0**63
+_MAX_STEP = 10**9
+"""More items than an array can have."""
+_ITEM = re.compile(r"[0-9]{1,9}")
 
 
 class _Values:
@@ -134,12 +138,12 @@ def _getter(name: str, get: Any) -> Any:
         if isinstance(documents, pa.Scalar):
             return apply(pa.repeat(documents, 1), member)[0]
         step = member.as_py()
-        if step is None:
+        if step is None or (isinstance(step, int) and not 0 <= step <= _MAX_STEP):
             documents, step = pa.nulls(len(documents), pa.large_binary()), 0
         if isinstance(step, int):
             return get(_Values(name, documents, step))
         found = get(_Values(name, documents, step))
-        if not step.isdigit():
+        if not _ITEM.fullmatch(step):
             return found
         return pc.coalesce(found, get(_Values(name, documents, int(step))))
 

@@ -81,6 +81,9 @@ _PREDICATES = {
 _ENDS = {TokenType.AND, TokenType.OR, TokenType.COMMA}
 _QUOTED = {TokenType.IDENTIFIER, TokenType.STRING}
 _MAX_EXACT_DIGITS = 15
+_MAX_DIGITS = 400
+"""More digits than any number of a column has."""
+_MAX_SHOWN = 400
 _TWO = frozenset({"this", "expression"})
 
 _Converter = Callable[[exp.Expression], Expression]
@@ -125,7 +128,7 @@ def parse(text: str, what: str = "filter") -> Expression:
     except FilterError:
         raise
     except (SqlglotError, ValueError) as error:
-        raise FilterError(f"cannot parse the {what} {text!r}{_reason(error)}") from error
+        raise FilterError(f"cannot parse the {what} {_shown(text)}{_reason(error)}") from error
     except RecursionError as error:
         raise FilterError(f"the {what} {text[:100]!r}... is nested too deeply") from error
     if not isinstance(tree, exp.Expression):
@@ -162,8 +165,13 @@ def _check_parentheses(tokens: Iterable[Any], text: str) -> None:
         if predicates[-1] > 1:
             raise FilterError(
                 f"two comparisons in a row at {token.text!r} (column {token.col}); put one of them "
-                f"in parentheses: {text!r}"
+                f"in parentheses: {_shown(text)}"
             )
+
+
+def _shown(text: str) -> str:
+    """Return SQL for a message, without the end of a long one."""
+    return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}…"
 
 
 def _reason(error: Exception) -> str:
@@ -278,6 +286,8 @@ def _literal(tree: exp.Expression) -> Expression:
 
 def _number(text: str) -> LiteralValue:
     """Return an integer, or a float unless its digits are more than a float can hold."""
+    if len(text) > _MAX_DIGITS:
+        raise FilterError(f"{_shown(text)} is a number of more than {_MAX_DIGITS} characters")
     if text.isdigit():
         return int(text)
     try:

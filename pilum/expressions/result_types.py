@@ -63,11 +63,11 @@ def _type_key(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> tuple[ob
 def _evaluated_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.DataType:
     """Return the type of the values, found by evaluating the node over no rows."""
     below = node.arguments if isinstance(node, Call) else (node.left, node.right)
-    names = [str(index) for index in range(len(types))]
-    batch = pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in types], names)
+    names = {arrow: str(index) for index, arrow in enumerate(dict.fromkeys(types))}
+    batch = pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in names], [*names.values()])
     places = tuple(
-        child if isinstance(child, Constant) else Column((name,))
-        for child, name in zip(below, names, strict=True)
+        child if isinstance(child, Constant) else Column((names[arrow],))
+        for child, arrow in zip(below, types, strict=True)
     )
     probe = (
         Call(node.name, places) if isinstance(node, Call) else Arithmetic(node.operator, *places)

@@ -80,3 +80,13 @@ def test_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(FilterError, match=message):
             dataset.to_table(filter=filter)
+
+
+def test_items_that_no_array_has(tmp_path: Path) -> None:
+    documents = pa.array(['{"2": 5}', "[1, 2, 3]"], pa.json_())
+    dataset = pilum.write_dataset(pa.table({"j": documents}), tmp_path / "t")
+    for item in ("-1", "99999999999", "'²'", "'-1'", f"'{'9' * 25}'", f"'{'9' * 5000}'"):
+        assert dataset.count_rows(f"json_get_int(j, {item}) IS NULL") == 2
+    assert dataset.count_rows("json_get_int(j, '2') > 2") == 2
+    with pytest.raises(FilterError, match="cannot be parsed at"):
+        dataset.count_rows(r"""json_exists(j, '$."\x"')""")

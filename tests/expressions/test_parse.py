@@ -111,3 +111,10 @@ def test_chains_that_engines_read_differently_need_parentheses(text: str) -> Non
     with pytest.raises(FilterError, match="parentheses"):
         parse(text)
     parse("(a = b) IS NULL OR a BETWEEN 1 AND 2 AND NOT b = c")
+
+
+@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = 1." + "9" * 5000, "a = " * 5000])
+def test_errors_of_long_filters_are_short(text: str) -> None:
+    with pytest.raises(FilterError) as found:
+        parse(text)
+    assert len(str(found.value)) < 1000

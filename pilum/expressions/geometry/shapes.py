@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from threading import get_ident
@@ -70,7 +71,8 @@ def shapes_of(geometries: pa.Array) -> Shapes:
                     return np.array([_shape_of(values[0].as_py(), get_ident())], np.object_)
                 _require_byte_order(values)
             parse = shapely.from_wkb if layout.form is Form.BINARY else shapely.from_wkt
-            return np.asarray(parse(values.to_numpy(zero_copy_only=False)), np.object_)
+            found = _parsed(parse, values.to_numpy(zero_copy_only=False))
+            return np.asarray(found, np.object_)
         shapes = _boxes(values) if layout.form is Form.BOX else _of_points(values, name)
     except (shapely.errors.ShapelyError, ValueError, TypeError, NotImplementedError) as error:
         raise FilterError(f"a value is no geometry: {error}") from error
@@ -87,7 +89,13 @@ def _shape_of(value: bytes, thread: int) -> Any:
     """
     if value[:1] not in _BYTE_ORDERS:
         raise _without_byte_order()
-    return import_shapely().from_wkb(value)
+    return _parsed(import_shapely().from_wkb, value)
+
+
+def _parsed(parse: Callable[[Any], Any], values: Any) -> Any:
+    """Parse values; NumPy would warn of coordinates that are no numbers."""
+    with np.errstate(invalid="ignore"):
+        return parse(values)
 
 
 def _require_byte_order(values: pa.Array) -> None:
