@@ -407,5 +407,5 @@ def layer_codes(layers: Any) -> bytes:
     """Convert the layer kinds of a description, inner-most first, to codes for the kernels."""
     codes = list(layers)
     if not codes or not all(1 <= code <= 6 for code in codes) or codes[0] not in (1, 3):
-        raise CorruptFileError(f"page layers {codes}")
+        raise CorruptFileError(f"page layers {codes!s:.80}")
     return bytes(codes)

@@ -219,8 +219,8 @@ def arrow_of_leaf(name: str) -> pa.DataType:
     except UnsupportedTypeError:
         raise
     except (ValueError, KeyError) as error:
-        raise CorruptFileError(f"logical type {name!r}: {error}") from error
-    raise UnsupportedTypeError(f"unknown logical type {name!r}")
+        raise CorruptFileError(f"logical type {name!r:.80}: {error}") from error
+    raise UnsupportedTypeError(f"unknown logical type {name!r:.80}")
 
 
 def _arrow_of_fixed_size_list(text: str) -> pa.DataType:
@@ -243,7 +243,7 @@ def struct_list_size(name: str) -> int | None:
     try:
         return _positive(name.removeprefix(_STRUCT_LIST))
     except ValueError as error:
-        raise CorruptFileError(f"logical type {name!r}: {error}") from error
+        raise CorruptFileError(f"logical type {name!r:.80}: {error}") from error
 
 
 def _positive(text: str) -> int:

@@ -39,7 +39,7 @@ class Metric(Enum):
         found = cls.L2 if text == "euclidean" else _BY_VALUE.get(text)
         if found is None:
             known = ", ".join(_BY_VALUE)
-            raise InvalidInputError(f"no metric {name!r}; there are {known} and euclidean (l2)")
+            raise InvalidInputError(f"no metric {name!r:.40}; there are {known} and euclidean (l2)")
         return found
 
     @classmethod
