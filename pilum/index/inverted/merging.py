@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pilum.errors import InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.index.base import Moves
 from pilum.index.files import IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters
@@ -126,11 +126,14 @@ class _Source:
             none = np.empty(0, np.uint32)
             return none, GrowingLists(False).entries(none), self.numbers
         rows = self.partition.rows
-        table = rows.read(ids, with_positions=parameters.with_position)
-        lengths = rows.lengths[ids]
-        entries = Entries.read(
-            table.postings, lengths, rows.layout, len(self.numbers), table.positions
-        )
+        try:
+            table = rows.read(ids, with_positions=parameters.with_position)
+            lengths = rows.lengths[ids]
+            entries = Entries.read(
+                table.postings, lengths, rows.layout, len(self.numbers), table.positions
+            )
+        except CorruptFileError as error:
+            raise error if error.where else error.at(self.partition.path) from None
         targets = (self.ranks[start:stop][order] - first).astype(np.uint32)
         return targets, entries, self.numbers
 
