@@ -116,6 +116,11 @@ class Index(ABC):
     counted_bytes: int = 0
 
     @property
+    def value_type(self) -> pa.DataType | None:
+        """The type that values of the column have; None if the files do not say it."""
+        return None
+
+    @property
     @abstractmethod
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""

@@ -45,6 +45,11 @@ class BitmapIndex(Index):
         return self.sets.type
 
     @property
+    def value_type(self) -> pa.DataType:
+        """See `Index.value_type`."""
+        return self.sets.type
+
+    @property
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""
         return self.sets.size_bytes

@@ -79,6 +79,11 @@ class BTreeIndex(Index):
         self._rows_per_key: float | None = None
 
     @property
+    def value_type(self) -> pa.DataType:
+        """See `Index.value_type`."""
+        return self.type
+
+    @property
     def size_bytes(self) -> int:
         """The approximate memory that it uses."""
         return self._fixed_bytes + self._pages.cache.size_bytes

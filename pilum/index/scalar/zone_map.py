@@ -77,6 +77,15 @@ class ZoneMap(ZoneIndex):
         is_unknown = ~self._has_value & (nulls + nans < self.zones.lengths)
         self._is_open = (nans > 0) | is_unknown
         self._least, self._most = _ordered(least), _ordered(most)
+        if self._ranks is not None or is_text(self.type):
+            are_reversed = _known(pc.greater(self._least, self._most)) & (nans == 0)
+            if are_reversed.any():
+                raise CorruptFileError("a zone whose min is greater than its max", file.path)
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """See `Index.value_type`."""
+        return self.type
 
     def _numbers(self, name: str) -> NDArray[np.int64]:
         column = self.rows[name].combine_chunks()
@@ -91,7 +100,7 @@ class ZoneMap(ZoneIndex):
                 return self._has_null
             case IsIn(values=values) if values.type == self.type:
                 return self._may_equal(values)
-            case Between(low=low, high=high):
+            case Between(low=low, high=high) if self._has_type_of(low, high):
                 found = self._has_value
                 if low is not None:
                     found = found & self._reaches(_ordered(pa.repeat(low, 1))[0])
@@ -101,6 +110,9 @@ class ZoneMap(ZoneIndex):
             case StartsWith(prefix=prefix):
                 return self._may_start_with(prefix)
         return None
+
+    def _has_type_of(self, *ends: pa.Scalar | None) -> bool:
+        return all(end is None or end.type == self.type for end in ends)
 
     def _may_equal(self, values: pa.Array) -> _Mask:
         found = self._is_open.copy()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pilum.errors import UnsupportedTypeError
+from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.index.answers import Answer
 from pilum.index.base import Index, IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -253,7 +253,8 @@ def _details(index: Index) -> VectorDetails:
     assert isinstance(index, Definition | VectorIndex)
     if index.details:
         return VectorDetails.parse(index.details)
-    assert isinstance(index, VectorIndex)
+    if isinstance(index, Definition):
+        raise CorruptFileError("a vector index without details and without files")
     quantizer = index.quantizer
     compression = Compression(quantizer.name)
     if isinstance(quantizer, ProductQuantizer):

@@ -20,9 +20,10 @@ from enum import Enum
 from typing import Any
 from uuid import UUID, uuid4
 
+import pyarrow as pa
 from pyroaring import BitMap
 
-from pilum.errors import InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.index.base import IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
@@ -139,12 +140,31 @@ def merge_segments(
     references = _references(snapshot, new.type)
     parts = [segment.part(references) for segment in old]
     rows = _rows(snapshot, new, fragments) if fragments else None
+    if rows is not None:
+        _require_column(new, old, rows.type)
     covered: BitMap = fragments.union(*(segment.lasting_fragments for segment in old))
     if rewrites is not None:
         is_retrained = rewrites is Rewrite.RETRAINED
         write = new.type.retrain if is_retrained else new.type.balance
         return write_segment(snapshot, new, covered, lambda folder: write(parts, rows, folder))
     return write_merged(snapshot, new, parts, rows, covered)
+
+
+def _require_column(new: NewIndex, old: Sequence[OpenSegment], type: pa.DataType) -> None:
+    """Check that segments are of a column of a type; a damaged manifest may name another one.
+
+    Raises:
+        CorruptFileError: If a segment has values of another type.
+        UnsupportedTypeError: If an index of the type cannot have such a column.
+    """
+    new.type.require_supported(new.path, type)
+    for segment in old:
+        known = segment.index.value_type
+        if known is not None and known != type:
+            raise CorruptFileError(
+                f"an index of {known} for column {new.path!r} of {type}",
+                f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
+            )
 
 
 def without_rows(segment: OpenSegment) -> OpenSegment:

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError
 from pilum.expressions.filter import BoundFilter
 from pilum.format.rows import Addresses, addresses_in, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import RowBits, RowSet, is_among
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.segments import OpenSegment
+from pilum.table.indices.segments import OpenSegment, no_such_rows
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.columns import MAX_SIGNED_ID, window_addresses
@@ -183,10 +182,7 @@ def require_rows(segment: OpenSegment, addresses: Addresses) -> None:
     covered = _covered(segment)
     places = covered.fragments.searchsorted(fragment_ids_of(addresses))
     if (rows_of(addresses) >= covered.sizes[places]).any():
-        raise CorruptFileError(
-            "the index names rows that do not exist",
-            f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
-        )
+        raise no_such_rows(segment.segment)
 
 
 def has_only_covered(segment: OpenSegment) -> bool:

@@ -39,7 +39,7 @@ from pilum.table.indices.build import (
 )
 from pilum.table.indices.moved_rows import segments_that_move
 from pilum.table.indices.rows import OnRows, existing_fragments
-from pilum.table.indices.segments import Segment, named_segments, open_segment
+from pilum.table.indices.segments import Segment, column_of, named_segments, open_segment
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.snapshot import Snapshot
 
@@ -162,8 +162,7 @@ def _has_outgrown(snapshot: Snapshot, found: Sequence[Segment], fragments: BitMa
 
 def _run(snapshot: Snapshot, plan: MergePlan, on_rows: OnRows, uuid: UUID) -> IndexSegment:
     newest = plan.segments[-1]
-    path = snapshot.schema.path(newest.field_id)
-    assert path is not None  # an index is dropped with its column
+    path = column_of(snapshot, newest)
     merged = [open_segment(snapshot, one) for one in plan.merged or [newest]]
     fragments = plan.fragments
     if plan.rewrites or not plan.num_merged:  # only the parameters of the newest one matter

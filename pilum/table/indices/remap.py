@@ -24,7 +24,7 @@ from pilum.format.rows import Addresses
 from pilum.index.base import Moves, References
 from pilum.table.indices.build import NewIndex, discard_segments, write_merged
 from pilum.table.indices.moved_rows import MovedRows
-from pilum.table.indices.segments import UNREADABLE, Segment, open_segment, segments
+from pilum.table.indices.segments import UNREADABLE, Segment, column_of, open_segment, segments
 from pilum.table.model.index_segments import IndexSegment, RewrittenIndex
 from pilum.table.model.reuse_index import Move, move_group
 from pilum.table.read.snapshot import Snapshot
@@ -83,10 +83,9 @@ def _needs_files(segment: Segment) -> bool:
 
 def _rewritten(snapshot: Snapshot, segment: Segment, moved: MovedRows) -> list[RewrittenIndex]:
     """Rewrite one segment; return nothing if it cannot be read."""
-    path = snapshot.schema.path(segment.field_id)
-    assert path is not None  # an index is dropped with its column
-    new = NewIndex(segment.name, path, segment.type, segment.entry.dataset_version)
     try:
+        path = column_of(snapshot, segment)
+        new = NewIndex(segment.name, path, segment.type, segment.entry.dataset_version)
         part = open_segment(snapshot, segment).part(References.ADDRESSES)
         assert part.moves is not None
         part = replace(part, moves=_both(part.moves, moved))

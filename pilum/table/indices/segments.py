@@ -34,7 +34,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.fields import FieldId
-from pilum.format.rows import Addresses, first_address, fragment_ids_of
+from pilum.format.rows import Addresses, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import Answer, RowSet
 from pilum.index.base import Counted, Index, IndexType, Part, References
 from pilum.index.files import IndexFolder
@@ -52,9 +52,11 @@ __all__ = [
     "OpenSegment",
     "Segment",
     "are_all_open",
+    "column_of",
     "folder_of",
     "located",
     "named_segments",
+    "no_such_rows",
     "open_outlived_segments",
     "open_segment",
     "open_segments",
@@ -65,7 +67,8 @@ __all__ = [
 ]
 
 _FEW = 16
-_LAST = np.uint64(2**32 - 1)
+_ROW_BITS = 32
+_LAST = 2**_ROW_BITS - 1
 
 UNREADABLE = (
     CorruptFileError,
@@ -171,14 +174,18 @@ class OpenSegment:
         found: Index | None = cache.get(self._key)
         if found is None:
             message = self.segment.entry.message
-            found = self.type.open(
-                folder_of(self.snapshot, self.segment.entry),
-                message.index_details.value,
-                message.index_version,
-            )
+            folder = self._folder
+            try:
+                found = self.type.open(folder, message.index_details.value, message.index_version)
+            except CorruptFileError as error:
+                raise error if error.where else error.at(folder.path) from None
             found.counted_bytes = found.size_bytes
             found = cache.put_if_absent(self._key, found, found.counted_bytes)
         return found
+
+    @property
+    def _folder(self) -> IndexFolder:
+        return folder_of(self.snapshot, self.segment.entry)
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
@@ -255,7 +262,10 @@ class OpenSegment:
         Raises:
             CorruptFileError: If a file is damaged.
         """
-        self.index.prewarm()
+        try:
+            self.index.prewarm()
+        except CorruptFileError as error:
+            raise error if error.where else error.at(self._folder.path) from None
         self.count_bytes()
 
     def part(self, references: References) -> Part[Any]:
@@ -311,13 +321,16 @@ class OpenSegment:
 
     def _located(self, rows: RowSet) -> RowSet:
         if self.has_ids or self.moved is not None:
-            addresses, is_there = self.addresses(rows.listed)
+            listed = rows.listed
+            if self.has_ids and len(listed) and listed[-1] >= self.snapshot.manifest.next_row_id:
+                raise no_such_rows(self.segment)
+            addresses, is_there = self.addresses(listed)
             addresses = RowSet.of(addresses[is_there]).listed
         elif rows.bitmap is not None:
             return RowSet(rows.bitmap & self.segment.addresses, rows.is_complement)
         else:
             addresses = rows.listed
-        return RowSet(located(addresses, self.fragments), rows.is_complement)
+        return RowSet(located(addresses, self.segment), rows.is_complement)
 
 
 def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
@@ -508,23 +521,44 @@ def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] |
     return index_type_of_files(names, field.arrow_type)
 
 
-def located(addresses: Addresses, fragments: BitMap) -> Addresses:
-    """Return those of some sorted addresses that are in fragments."""
+def located(addresses: Addresses, segment: Segment) -> Addresses:
+    """Return those of some sorted addresses that are in the covered fragments.
+
+    Raises:
+        CorruptFileError: If a covered fragment has no such row.
+    """
+    fragments = segment.fragments
     if len(addresses) <= _FEW:
-        for number in fragment_ids_of(addresses).tolist():
-            if number not in fragments:
+        sizes = segment.sizes_by_fragment
+        for address in addresses.tolist():
+            if address & _LAST >= sizes.get(address >> _ROW_BITS, 0):
                 break
         else:
             return addresses
-    numbers = np.array(fragments.to_array(), np.uint64)
+    numbers, sizes_in_order = np.array(fragments.to_array(), np.uint64), np.array(segment.sizes)
     if len(numbers) > len(addresses):
-        return addresses[_is_covered(addresses, fragments)]
-    starts = addresses.searchsorted(numbers << np.uint64(32))
-    stops = addresses.searchsorted((numbers << np.uint64(32)) + _LAST, side="right")
+        kept = addresses[_is_covered(addresses, fragments)]
+        places = numbers.searchsorted(fragment_ids_of(kept))
+        if (rows_of(kept) >= sizes_in_order[places]).any():
+            raise no_such_rows(segment)
+        return kept
+    firsts = numbers << np.uint64(_ROW_BITS)
+    starts = addresses.searchsorted(firsts)
+    stops = addresses.searchsorted(firsts + sizes_in_order.astype(np.uint64))
     if int((stops - starts).sum()) == len(addresses):
         return addresses
-    kept = [addresses[start:stop] for start, stop in zip(starts, stops, strict=True)]
-    return np.concatenate([addresses[:0], *kept])
+    if (addresses.searchsorted(firsts + np.uint64(_LAST), side="right") > stops).any():
+        raise no_such_rows(segment)
+    parts = [addresses[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    return np.concatenate([addresses[:0], *parts])
+
+
+def no_such_rows(segment: Segment) -> CorruptFileError:
+    """Return the error of an index that names rows beyond the end of a fragment."""
+    return CorruptFileError(
+        "the index names rows that do not exist",
+        f"index {segment.name!r}, segment {segment.entry.uuid}",
+    )
 
 
 def _is_covered(addresses: Addresses, fragments: BitMap) -> NDArray[np.bool_]:
@@ -535,6 +569,21 @@ def _is_covered(addresses: Addresses, fragments: BitMap) -> NDArray[np.bool_]:
     if last - first + 1 == len(fragments):  # most tables
         return (numbers >= first) & (numbers <= last)
     return np.isin(numbers, np.array(fragments.to_array(), np.int64))
+
+
+def column_of(snapshot: Snapshot, segment: Segment) -> str:
+    """Return the dotted path of the indexed column.
+
+    Raises:
+        CorruptFileError: If the schema does not have it: an index is dropped with its column.
+    """
+    path = snapshot.schema.path(segment.field_id)
+    if path is None:
+        raise CorruptFileError(
+            f"the schema has no field {segment.field_id}",
+            f"index {segment.name!r}, segment {segment.entry.uuid}",
+        )
+    return path
 
 
 def usable_segment(snapshot: Snapshot, entry: IndexSegment) -> Segment | None:

@@ -28,7 +28,12 @@ from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, live_rows
 from pilum.table.indices.multi_vectors import fused
 from pilum.table.indices.ranking import Nearest
-from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments
+from pilum.table.indices.segments import (
+    OpenSegment,
+    are_all_open,
+    no_such_rows,
+    open_segments,
+)
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["SearchedIndex", "VectorSegments", "are_kept", "vector_segments"]
@@ -225,7 +230,7 @@ def _ids(segment: OpenSegment, references: Addresses) -> Addresses:
     assert segment.moved is not None
     addresses = segment.moved(references)[0]
     if not _are_covered(segment, addresses):
-        raise _no_such_rows(segment)
+        raise no_such_rows(segment.segment)
     return addresses
 
 
@@ -248,12 +253,5 @@ def _are_covered(segment: OpenSegment, addresses: Addresses) -> bool:
     numbers, rows = fragment_ids_of(addresses).tolist(), rows_of(addresses).tolist()
     beyond = [row >= sizes.get(number, MAX_ROWS) for number, row in zip(numbers, rows, strict=True)]
     if any(beyond) or max(numbers) > segment.snapshot.manifest.highest_fragment_id:
-        raise _no_such_rows(segment)
+        raise no_such_rows(segment.segment)
     return sizes.keys() >= set(numbers)
-
-
-def _no_such_rows(segment: OpenSegment) -> CorruptFileError:
-    return CorruptFileError(
-        "the index names rows that do not exist",
-        f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
-    )
