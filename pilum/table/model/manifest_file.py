@@ -35,7 +35,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Self
 
-from pilum.errors import CorruptFileError, NotFoundError
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.format.messages import parse_message
 from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.lazy import cached_property
@@ -79,7 +79,12 @@ _MAX_INLINE_TRANSACTION_BYTES = 20 << 20
 
 def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
     """Build the bytes of a manifest file; omit a transaction that is longer than readers accept."""
-    message = manifest.to_proto()
+    try:
+        message = manifest.to_proto()
+    except ValueError as error:  # such as ids of fragments after the highest one there is
+        raise InvalidInputError(
+            f"version {manifest.version} cannot be written: no number is left: {error}"
+        ) from error
     body = bytearray()
     if manifest.is_legacy:
         append_dictionaries(manifest, message, body)

@@ -141,7 +141,11 @@ class FragmentReader:
         from pilum.container.legacy.file import LegacyFile  # few processes read a legacy file
 
         first = self._open(files[0], self.num_rows)
-        assert isinstance(first, LegacyFile)
+        if not isinstance(first, LegacyFile):
+            raise CorruptFileError(
+                f"a file of version {first.version}, which the manifest calls legacy",
+                f"fragment {self.id}, {files[0].path}",
+            )
         return tuple(first.metadata.batch_bounds.tolist())
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFormatError
 from pilum.format.fields import Field, FieldId
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import Schema
@@ -85,6 +86,12 @@ def test_the_smallest_manifest_has_the_bytes_of_the_reference() -> None:
 
 
 @pytest.mark.checklist("S2.1")
+def test_a_number_beyond_its_range_is_not_written() -> None:
+    """The highest id of a damaged manifest leaves none for new fragments."""
+    with pytest.raises(InvalidInputError, match="version 1 cannot be written: no number is left"):
+        encode_manifest_file(replace(SMALLEST, max_fragment_id=2**32), b"")
+
+
 def test_it_reads_back(tmp_path: Path) -> None:
     assert load(tmp_path, golden()) == SMALLEST
 

@@ -38,6 +38,16 @@ def test_versions_with_the_same_files_share_a_reader_only_if_they_agree(tmp_path
     assert path_of(fragment) == [(0,), (1,)]
 
 
+def test_a_file_that_is_not_legacy_has_no_batches_of_one(tmp_path: Path) -> None:
+    snapshot = pilum.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t").snapshot
+    (fragment,) = snapshot.manifest.fragments
+    (file,) = fragment.files
+    damaged = replace(fragment, files=(replace(file, major=0, minor=1),))
+    reader = FragmentReader.of(snapshot.session, snapshot.store, damaged)
+    with pytest.raises(CorruptFileError, match="which the manifest calls legacy"):
+        assert reader.group_bounds
+
+
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
     """Five rows; a file `ids` has the ids 7 to 11 behind three other bytes."""
