@@ -30,6 +30,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
+_MOST = 2**63 - 1
+"""The highest count that a kernel or Arrow takes."""
+
 
 def with_keywords(
     keywords: type, defaults: Mapping[str, Any] = _NO_DEFAULTS, *, without: Collection[str] = ()
@@ -100,14 +103,16 @@ def _text(annotation: Any) -> Any:
 
 
 def require_count(what: str, value: Any, least: int = 0) -> int:
-    """Return an integer argument; raise InvalidInputError unless it is at least `least`."""
-    if type(value) is int and value >= least:
+    """Return an integer argument of 64 bits; raise InvalidInputError below `least`, or beyond."""
+    if type(value) is int and least <= value <= _MOST:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
     number = int(value)
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
+    if number > _MOST:
+        raise InvalidInputError(f"{what}: expected at most {_MOST}, found {number}")
     return number
 
 

@@ -82,10 +82,27 @@ def test_names_of_keywords() -> None:
         require_known("this has", ["a", "zzz"], {"a", "b"})
 
 
-@pytest.mark.parametrize("value", [True, "1", 1.0, None, -1])
+@pytest.mark.parametrize("value", [True, "1", 1.0, None, -1, 2**63, 10**30])
 def test_what_is_no_count(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="what: expected"):
         require_count("what", value)
+
+
+def test_extreme_options(tmp_path: Path) -> None:
+    """Values that Arrow, protobuf and the kernels refuse, each with an error of its own."""
+    rows = pa.table({"n": range(300), "v": pa.array([[0.5] * 8] * 300, pa.list_(pa.float32(), 8))})
+    dataset = pilum.write_dataset(rows, tmp_path / "t")
+    for size in (2**63, 1.5, "1", [1]):
+        with pytest.raises(InvalidInputError, match="max_rows_per_file: expected"):
+            pilum.write_dataset(rows, tmp_path / "u", max_rows_per_file=size)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="rows_per_zone: expected at most"):
+        dataset.create_scalar_index("n", "ZONEMAP", rows_per_zone=2**63)
+    with pytest.raises(InvalidInputError, match="max_level: expected at most"):
+        dataset.create_index("v", "IVF_HNSW_SQ", num_partitions=1, max_level=2**31)
+    wrong: tuple[Any, ...] = (5, "1", [1])
+    for fragments in wrong:
+        with pytest.raises(InvalidInputError, match="fragments: expected those of"):
+            dataset.scanner(fragments=fragments)
 
 
 def test_counts_and_positions() -> None:

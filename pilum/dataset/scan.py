@@ -308,6 +308,15 @@ def _projected(
     return projected(columns, shown.arrow, search, given)
 
 
+def _ids_of(fragments: Any) -> tuple[int, ...]:
+    try:
+        return tuple(item.fragment_id for item in fragments)
+    except (AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"fragments: expected those of `get_fragments`, found {fragments!r:.80}"
+        ) from error
+
+
 def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None) -> ScanOptions:
     names = ("filter", "limit", "offset", "batch_size", "fragments")
     filter, limit, offset, batch_size, fragments = map(given.get, names)
@@ -318,7 +327,7 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any], search: Search | None
         batch_size=optional_count("batch_size", batch_size, 1),
         with_row_id=bool(given.get("with_row_id", False)),
         with_row_address=bool(given.get("with_row_address", False)),
-        fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),
+        fragment_ids=None if fragments is None else _ids_of(fragments),
         with_payloads=given.get("blob_handling") == "all_binary",
     )
 

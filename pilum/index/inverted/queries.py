@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+_MAX_DEPTH = 100
+
+
 class FullTextQueryType(Enum):
     """The kinds of queries."""
 
@@ -192,6 +195,7 @@ class BoostQuery(FullTextQuery):
     def __post_init__(self) -> None:
         _require_query("positive", self.positive)
         _require_query("negative", self.negative)
+        _require_shallow([self.positive, self.negative])
         _require_number("negative_boost", self.negative_boost)
 
     def query_type(self) -> FullTextQueryType:
@@ -294,6 +298,7 @@ class BooleanQuery(FullTextQuery):
             if not isinstance(occur, Occur):
                 raise InvalidInputError(f"queries: expected an Occur, found {occur!r}")
             _require_query("queries", query)
+        _require_shallow([query for _, query in self.queries])
         if not self.of(Occur.MUST) and not self.of(Occur.SHOULD):
             raise InvalidInputError("a boolean query needs a clause with MUST or SHOULD")
 
@@ -348,6 +353,22 @@ def _require_operator(value: object) -> None:
 def _require_query(what: str, value: object) -> None:
     if not isinstance(value, FullTextQuery):
         raise InvalidInputError(f"{what}: expected a full-text query, found {value!r}")
+
+
+def _require_shallow(queries: Sequence[FullTextQuery]) -> None:
+    """Refuse clauses in clauses that searches, which call themselves, could not follow."""
+    for _ in range(_MAX_DEPTH):
+        clauses = (clause for query in queries for clause in _clauses(query))
+        queries = [*{id(clause): clause for clause in clauses}.values()]
+        if not queries:
+            return
+    raise InvalidInputError(f"a query of more than {_MAX_DEPTH} nested queries")
+
+
+def _clauses(query: FullTextQuery) -> Sequence[FullTextQuery]:
+    if isinstance(query, BooleanQuery):
+        return [clause for _, clause in query.queries]
+    return [query.positive, query.negative] if isinstance(query, BoostQuery) else []
 
 
 def _require_columns(columns: Sequence[str], boosts: Sequence[float] | None) -> None:

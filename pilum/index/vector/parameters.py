@@ -45,6 +45,7 @@ _DEFAULT_RQ_BITS = 5
 _SQ_BITS = 8
 _PQ_BITS = (4, 8)
 _MOST_RQ_BITS = 9
+_MOST_LEVELS = 2**16 - 1
 _FEWEST_CONNECTIONS = 4
 _FLOATS = (np.float16, np.float32, np.float64)
 _MAX_ITERATIONS, _SAMPLE_RATE, _TRANSPOSED = "max_iters", "sample_rate", "lance.skip_transpose"
@@ -320,6 +321,8 @@ def _graph(given: Mapping[str, Any]) -> GraphParameters:
     most = require_count("m", given.get("m", 20))
     effort = require_count("ef_construction", given.get("ef_construction", 150))
     levels = require_count("max_level", given.get("max_level", 7), 1)
+    if levels > _MOST_LEVELS:
+        raise InvalidInputError(f"max_level: expected at most {_MOST_LEVELS}, found {levels}")
     if most < _FEWEST_CONNECTIONS:
         raise InvalidInputError(f"m: expected at least {_FEWEST_CONNECTIONS}, found {most}")
     if effort < most:

@@ -21,6 +21,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from pilum.arguments import optional_count
 from pilum.container.open import new_file, require_storable
 from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.errors import InvalidInputError, UnsupportedTypeError
@@ -159,9 +160,7 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
-            size = getattr(self, name)
-            if size is not None and size < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, found {size}")
+            optional_count(name, getattr(self, name), 1)
         if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
             raise InvalidInputError(
                 f"file_name_prefix: expected letters, digits, - and _, found "

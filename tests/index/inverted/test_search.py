@@ -402,3 +402,19 @@ def test_empty_indices(tmp_path: Path) -> None:
     writer = IndexFolderWriter(LocalStore(str(tmp_path)), "y", FileVersion.V2_1)
     details = INVERTED.merge([Part(index)], rows(["a"]), writer)
     assert len(found(INVERTED.open(writer.written(), details, 2), MatchQuery("a", "s"))) == 1
+
+
+def test_queries_in_queries_have_a_most_depth() -> None:
+    word = MatchQuery("a", "s")
+    combinations: list[Any] = [
+        lambda query: BooleanQuery([(Occur.MUST, query)]),
+        lambda query: BoostQuery(query, word),
+        lambda query: BoostQuery(word, query),
+        lambda query: BoostQuery(query, query),
+    ]
+    for combined in combinations:
+        query = word
+        for _ in range(100):
+            query = combined(query)
+        with pytest.raises(InvalidInputError, match="more than 100 nested queries"):
+            combined(query)
