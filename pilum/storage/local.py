@@ -6,6 +6,7 @@ Files are read by `pread`, which needs no file position, so that threads can sha
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import deque
@@ -152,6 +153,10 @@ class LocalStore:
             entries = os.scandir(self._absolute(folder))
         except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # no folder can have this name
+                return
+            raise
         with entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # deleted since the folder was read

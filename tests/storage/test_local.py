@@ -465,3 +465,7 @@ def test_cold_places_are_announced_together(
     announced.clear()
     own.read(Ranges.of((0, 100_000)))
     assert not announced
+
+
+def test_a_folder_with_a_name_that_is_too_long_has_no_files(tmp_path: Path) -> None:
+    assert list(LocalStore(str(tmp_path)).list("x" * 5000)) == []

@@ -159,7 +159,10 @@ class LegacyFile:
     def _statistics(self) -> Mapping[str, Field]:
         """The statistics fields by the field id of the column, as text."""
         place = self.metadata.statistics
-        fields = () if place is None else Schema.from_proto(place.message.schema).fields
+        try:
+            fields = () if place is None else Schema.from_proto(place.message.schema).fields
+        except CorruptFileError as error:
+            raise error.at("statistics").at(self.source.path) from None
         return {field.name: field for field in fields if field.is_struct}
 
     def statistics_field(self, field_id: FieldId) -> Field | None:

@@ -156,7 +156,10 @@ def moved_rows(snapshot: Snapshot) -> MovedRows | None:
     cache, key = snapshot.session.indices, (MovedRows, snapshot.store.identity, entry.uuid.uuid)
     found: MovedRows | None = cache.get(key)
     if found is None:
-        made = MovedRows(load_moves(snapshot.store, section) or [])
+        try:
+            made = MovedRows(load_moves(snapshot.store, section) or [])
+        except CorruptFileError as error:
+            raise error if error.where else error.at(f"index {entry.name}") from None
         found = cache.put_if_absent(key, made, made.size_bytes)
     return found
 

@@ -16,6 +16,7 @@ from container.legacy.files import read_legacy, write_legacy
 
 from pilum.container.legacy.file import LegacyFile
 from pilum.errors import CorruptFileError
+from pilum.format.fields import FieldId
 
 ROOT = Path(__file__).parents[3]
 FILES = 1500
@@ -84,3 +85,14 @@ def test_all_legacy_footers_are_read_the_same(minor: int) -> None:
     """S2.5: old writers said 0.0."""
     data = STRINGS[:-6] + bytes([minor, 0]) + STRINGS[-4:]
     assert read_legacy(data)["s"].to_pylist() == ["hello", None, "world"]
+
+
+def test_errors_of_the_schema_of_statistics_name_the_file() -> None:
+    file = LegacyFile.open(MemorySource(STRINGS))
+    place = file.metadata.statistics
+    assert place is not None
+    for number in range(1000, 1200):
+        field = place.message.schema.add(name="x", id=number, logical_type="struct")
+        field.parent_id = number - 1 if number > 1000 else -1
+    with pytest.raises(CorruptFileError, match=r"nested deeper.*\n.*memory\.lance, statistics"):
+        file.statistics_field(FieldId(0))

@@ -14,7 +14,7 @@ from table.indices.value_index import addresses
 
 import pilum
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.pb import table_pb2
+from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.format.rows import first_address
 from pilum.index.answers import Answer, RowSet
 from pilum.table.indices.segments import OpenSegment, open_segments
@@ -32,8 +32,10 @@ def made(path: Path, kind: str = "BTREE", **options: Any) -> pilum.LanceDataset:
     return dataset
 
 
-def change_entry(dataset: pilum.LanceDataset, change: Callable[[Any], None]) -> None:
-    """Change the entry of the index in the newest manifest."""
+def change_entry(
+    dataset: pilum.LanceDataset, change: Callable[[Any], None], name: str = "n_idx"
+) -> None:
+    """Change the entry of an index in the newest manifest."""
     path = min(Path(dataset.uri, "_versions").glob("*.manifest"))  # names count down
     data = path.read_bytes()
     (position,) = struct.unpack("<Q", data[-16:-8])
@@ -42,7 +44,7 @@ def change_entry(dataset: pilum.LanceDataset, change: Callable[[Any], None]) -> 
     start = manifest.index_section
     size = struct.unpack_from("<I", data, start)[0]
     section = table_pb2.IndexSection.FromString(data[start + 4 : start + 4 + size])
-    change(section.indices[0])
+    change(next(one for one in section.indices if one.name == name))
     parts, manifest.index_section = [], 0
     manifest.ClearField("transaction_section")
     for message in (section, manifest):
@@ -91,6 +93,20 @@ def test_an_index_of_another_type_is_not_optimized(tmp_path: Path) -> None:
     damaged = pilum.dataset(dataset.uri, session=pilum.Session())
     with pytest.raises(UnsupportedTypeError, match="n"):
         damaged.optimize.optimize_indices()
+
+
+def test_damaged_moves_name_their_record(tmp_path: Path) -> None:
+    def change(entry: Any) -> None:
+        details = reuse_pb2.FragmentReuseIndexDetails.FromString(entry.index_details.value)
+        details.inline.versions[0].groups[0].changed_row_addrs = b"nonsense"
+        entry.index_details.value = details.SerializeToString()
+
+    dataset = made(tmp_path / "t", max_rows_per_file=15)
+    dataset.optimize.compact_files(target_rows_per_fragment=30, defer_index_remap=True)
+    change_entry(dataset, change, "__lance_frag_reuse")
+    damaged = pilum.dataset(dataset.uri, session=pilum.Session())
+    with pytest.raises(CorruptFileError, match="index __lance_frag_reuse"):
+        damaged.count_rows("n = 7")
 
 
 def opened(dataset: pilum.LanceDataset) -> OpenSegment:
