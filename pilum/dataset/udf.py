@@ -291,7 +291,10 @@ class Checkpoint:
         )
         if data is None:
             return None
-        file = DataFile.from_json(json.loads(data))
+        try:
+            file = DataFile.from_json(json.loads(data))
+        except (RecursionError, TypeError, ValueError) as error:
+            raise CorruptFileError(f"no data file: {error}", self.path) from error
         try:
             with closing(self.store.source(file.path_in_table)) as source:
                 return file if source.size == file.size_bytes else None
@@ -329,16 +332,18 @@ class Checkpoint:
         try:
             with closing(sqlite3.connect(self.path)) as database, database:
                 yield database
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise InvalidInputError(
                 f"checkpoint_file: {self.path!r} cannot be used ({error}); name another one"
             ) from error
 
     def _table(self, data: bytes) -> pa.Table:
         try:
-            return pa.ipc.open_stream(data).read_all()
-        except (pa.ArrowException, OSError, ValueError) as error:
+            table = pa.ipc.open_stream(data).read_all()
+            table.schema.names  # noqa: B018 - decoded here, where they may not be UTF-8
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
             raise CorruptFileError(f"no values: {error}", self.path) from error
+        return table
 
     def _key(self, fragment: Fragment | None = None, new: Schema | None = None) -> str:
         columns = [message.SerializeToString().hex() for message in new.to_proto()] if new else []

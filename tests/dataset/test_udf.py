@@ -210,6 +210,37 @@ def test_what_cannot_be_computed_is_said_before(tmp_path: Path) -> None:
         empty.add_columns({"c": "a"}, read_columns=["a"])
 
 
+@pytest.mark.parametrize(
+    ("table", "value"),
+    [
+        ("batches", 5),
+        ("batches", b"no stream"),
+        ("results", None),
+        ("results", "text"),
+        ("fragments", "{"),
+        ("fragments", "[]"),
+        ("fragments", 5),
+        ("fragments", json.dumps({"path": "x", "fields": [2**64]})),
+        ("fragments", json.dumps({"path": "x", "fields": [float("inf")]})),
+    ],
+)
+def test_damaged_results_are_no_results(
+    dataset: pilum.LanceDataset, tmp_path: Path, table: str, value: object
+) -> None:
+    path = tmp_path / "checkpoint"
+    with pytest.raises(OSError, match="no more memory"):
+        dataset.add_columns(BatchUDF(failing_at(25, []), checkpoint_file=path), batch_size=5)
+    with sqlite3.connect(path) as database:
+        assert database.execute(f"UPDATE {table} SET data = ?", (value,)).rowcount
+    database.close()
+    if value is None:  # as if nothing was kept
+        dataset.add_columns(BatchUDF(double, checkpoint_file=path), batch_size=5)
+        return
+    with pytest.raises(PilumError, match=r"no values|no data file|not a data file"):
+        dataset.add_columns(BatchUDF(double, checkpoint_file=path), batch_size=5)
+    assert pilum.dataset(dataset.uri).version == dataset.version
+
+
 def test_a_file_that_is_no_checkpoint_is_left_alone(
     dataset: pilum.LanceDataset, tmp_path: Path
 ) -> None:

@@ -144,7 +144,7 @@ class DataFile:
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
         """Read the dictionary that `to_json` returns; raise InvalidInputError for any other."""
         try:
-            return cls(
+            made = cls(
                 str(data["path"]),
                 tuple(FieldId(int(field)) for field in data["fields"]),
                 tuple(int(column) for column in data.get("column_indices") or ()),
@@ -153,8 +153,10 @@ class DataFile:
                 int(data.get("file_size_bytes") or 0) or None,
                 _base_id_from_json(data.get("base_id")),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error
+            made.to_proto()  # which refuses numbers that no message can hold
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"not a data file: {data!r:.200} ({error!r})") from error
+        return made
 
 
 @dataclass(frozen=True, slots=True)
