@@ -263,12 +263,13 @@ class _RawBlob(io.RawIOBase):
         super().close()
 
     def _read(self, size: int) -> NDArray[np.uint8]:
-        count = max(min(size, self._place.size - self._position), 0)
+        position = self._position  # another thread may move it, but nothing beyond the blob is read
+        count = max(min(size, self._place.size - position), 0)
         source = self._open()
         if count == 0:
             return np.empty(0, dtype=np.uint8)
-        fetched = source.read(Ranges.of((self._place.position + self._position, count)))
-        self._position += count
+        fetched = source.read(Ranges.of((self._place.position + position, count)))
+        self._position = position + count
         return fetched[0]
 
     def _open(self) -> Source:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import pilum
 from pilum.blob import BlobFile, BlobType
 from pilum.errors import InvalidInputError
+from pilum.storage.base import Source
+from pilum.table.read.blobs import BlobPlace
 
 DATA = bytes(range(256)) * 40
 
@@ -157,3 +159,18 @@ def test_a_binary_column_as_files() -> None:
     assert [file and file.read() for file in files] == [b"ab", None]
     with pytest.raises(InvalidInputError, match="int64"):
         pilum.BlobColumn(pa.array([1]))
+
+
+def test_a_thread_that_moves_the_position_makes_no_read_leave_the_blob(
+    dataset: pilum.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows the blob in its file are the bytes of another one."""
+    file = opened(dataset, 0)
+    open_source = BlobPlace.source
+
+    def while_another_seeks(place: BlobPlace) -> Source:
+        file.seek(len(DATA) - 5)
+        return open_source(place)
+
+    monkeypatch.setattr(BlobPlace, "source", while_another_seeks)
+    assert DATA.find(file.read()) >= 0
