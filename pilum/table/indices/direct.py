@@ -128,7 +128,7 @@ class DirectIndex:
             segment.count_grown(index)
             if len(rows) > 1:
                 rows = RowSet.of(rows).listed
-            return of(segment.snapshot, located(rows, segment.segment))
+            return of(segment.snapshot, located(rows, segment))
         except (InvalidInputError, *UNREADABLE):  # the plan leaves it out, and warns of it
             return None
 

@@ -330,7 +330,7 @@ class OpenSegment:
             return RowSet(rows.bitmap & self.segment.addresses, rows.is_complement)
         else:
             addresses = rows.listed
-        return RowSet(located(addresses, self.segment), rows.is_complement)
+        return RowSet(located(addresses, self), rows.is_complement)
 
 
 def segments(snapshot: Snapshot) -> tuple[Segment, ...]:
@@ -521,13 +521,13 @@ def type_of_segment(snapshot: Snapshot, entry: IndexSegment) -> IndexType[Any] |
     return index_type_of_files(names, field.arrow_type)
 
 
-def located(addresses: Addresses, segment: Segment) -> Addresses:
+def located(addresses: Addresses, opened: OpenSegment) -> Addresses:
     """Return those of some sorted addresses that are in the covered fragments.
 
     Raises:
-        CorruptFileError: If a covered fragment has no such row.
+        CorruptFileError: If a covered fragment has no such row, or no fragment ever had the id.
     """
-    fragments = segment.fragments
+    segment, fragments = opened.segment, opened.fragments
     if len(addresses) <= _FEW:
         sizes = segment.sizes_by_fragment
         for address in addresses.tolist():
@@ -535,6 +535,8 @@ def located(addresses: Addresses, segment: Segment) -> Addresses:
                 break
         else:
             return addresses
+    if int(addresses[-1]) >> _ROW_BITS > opened.snapshot.manifest.highest_fragment_id:
+        raise no_such_rows(segment)
     numbers, sizes_in_order = np.array(fragments.to_array(), np.uint64), np.array(segment.sizes)
     if len(numbers) > len(addresses):
         kept = addresses[_is_covered(addresses, fragments)]

@@ -132,12 +132,15 @@ def located(segment: OpenSegment, references: list[int]) -> list[int]:
 def test_rows_beyond_the_end_of_a_fragment_are_damage(
     tmp_path: Path, rows_per_file: int, known: list[tuple[int, int]], wrong: tuple[int, int]
 ) -> None:
-    segment = opened(made(tmp_path / "t", max_rows_per_file=rows_per_file))
-    right, not_covered = addresses(*known), first_address(100)
+    dataset = made(tmp_path / "t", max_rows_per_file=rows_per_file)
+    segment, highest = opened(dataset), max(dataset.fragment_ids())
+    right, not_covered = addresses(*known), first_address(highest)
     assert located(segment, [*right, not_covered]) == right
     for more in ([], [not_covered]):
         with pytest.raises(CorruptFileError, match="names rows that do not exist"):
             located(segment, [*right, first_address(wrong[0]) + wrong[1], *more])
+    with pytest.raises(CorruptFileError, match="names rows that do not exist"):
+        located(segment, [*right, first_address(highest + 1)])
 
 
 def test_stable_ids_that_were_never_given_are_damage(tmp_path: Path) -> None:
