@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError, UnknownArgumentError
 
 __all__ = [
+    "MOST_COUNT",
     "optional_count",
     "positions",
     "require_count",
@@ -30,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
-_MOST = 2**63 - 1
+MOST_COUNT = 2**63 - 1
 """The highest count that a kernel or Arrow takes."""
 
 
@@ -104,15 +105,15 @@ def _text(annotation: Any) -> Any:
 
 def require_count(what: str, value: Any, least: int = 0) -> int:
     """Return an integer argument of 64 bits; raise InvalidInputError below `least`, or beyond."""
-    if type(value) is int and least <= value <= _MOST:
+    if type(value) is int and least <= value <= MOST_COUNT:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
     number = int(value)
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
-    if number > _MOST:
-        raise InvalidInputError(f"{what}: expected at most {_MOST}, found {number}")
+    if number > MOST_COUNT:
+        raise InvalidInputError(f"{what}: expected at most {MOST_COUNT}, found {number}")
     return number
 
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from pilum.arguments import optional_count
+from pilum.arguments import MOST_COUNT, require_count
 from pilum.container.open import new_file, require_storable
 from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.errors import InvalidInputError, UnsupportedTypeError
@@ -160,7 +160,10 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
-            optional_count(name, getattr(self, name), 1)
+            size = getattr(self, name)
+            if size is None or (type(size) is int and 0 < size <= MOST_COUNT):
+                continue  # as is usual: a check of its own is a step of each append
+            require_count(name, size, 1)
         if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
             raise InvalidInputError(
                 f"file_name_prefix: expected letters, digits, - and _, found "
