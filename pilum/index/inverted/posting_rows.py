@@ -250,7 +250,10 @@ class StoredRows(PostingRows):
         distinct, rows = np.unique(ids, return_inverse=True)
         columns = self._columns(with_positions=with_positions)
         table = self.file.read(columns, RowRanges.of_rows(distinct))
-        return self._table(table, rows, with_positions=with_positions)
+        try:
+            return self._table(table, rows, with_positions=with_positions)
+        except CorruptFileError as error:
+            raise error.at(self.file.path) from None
 
     def _table(
         self, table: pa.Table, rows: NDArray[np.int64], *, with_positions: bool

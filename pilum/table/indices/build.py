@@ -157,10 +157,12 @@ def _require_column(new: NewIndex, old: Sequence[OpenSegment], type: pa.DataType
         CorruptFileError: If a segment has values of another type.
         UnsupportedTypeError: If an index of the type cannot have such a column.
     """
-    new.type.require_supported(new.path, type)
+    # The reference also creates indices of dictionaries, which are kept.
+    values = type.value_type if pa.types.is_dictionary(type) else type
+    new.type.require_supported(new.path, values)
     for segment in old:
         known = segment.index.value_type
-        if known is not None and known != type:
+        if known is not None and known not in (type, values):
             raise CorruptFileError(
                 f"an index of {known} for column {new.path!r} of {type}",
                 f"index {segment.name!r}, segment {segment.segment.entry.uuid}",
