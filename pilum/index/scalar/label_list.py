@@ -159,6 +159,8 @@ class _LabelList(IndexType[LabelListIndex]):
     ) -> bytes:
         """Unite the sets of each item, and those of null lists."""
         kind = parts[-1].index.sets.type
+        if rows is not None:  # a damaged manifest may name another column
+            self.require_supported("", rows.type)
         parts = [part for part in parts if part.has_rows]
         if not all(self.can_merge(part.index) for part in parts):
             raise UnsupportedFeatureError(

@@ -155,11 +155,9 @@ def _require_column(new: NewIndex, old: Sequence[OpenSegment], type: pa.DataType
 
     Raises:
         CorruptFileError: If a segment has values of another type.
-        UnsupportedTypeError: If an index of the type cannot have such a column.
     """
     # The reference also creates indices of dictionaries, which are kept.
     values = type.value_type if pa.types.is_dictionary(type) else type
-    new.type.require_supported(new.path, values)
     for segment in old:
         known = segment.index.value_type
         if known is not None and known not in (type, values):

@@ -91,7 +91,7 @@ def test_an_index_of_another_type_is_not_optimized(tmp_path: Path) -> None:
     dataset = made(tmp_path / "t", "BITMAP")
     change_entry(dataset, change)
     damaged = pilum.dataset(dataset.uri, session=pilum.Session())
-    with pytest.raises(UnsupportedTypeError, match="n"):
+    with pytest.raises(UnsupportedTypeError, match="must be a list"):
         damaged.optimize.optimize_indices()
 
 
