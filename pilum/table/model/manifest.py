@@ -113,7 +113,7 @@ class Manifest:
             if str(version) == self.data_format:
                 return version
         raise UnsupportedVersionError(
-            f"the table has data files of version {self.data_format}; "
+            f"the table has data files of version {self.data_format:.40}; "
             f"supported: {', '.join(map(str, FileVersion))}"
         )
 

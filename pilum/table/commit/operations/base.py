@@ -298,7 +298,7 @@ def require_version(fragments: Iterable[Fragment], manifest: Manifest) -> None:
         return
     if other := data_format_of(fragments) - {manifest.data_format}:
         raise UnsupportedVersionError(
-            f"the table has data files of version {manifest.data_format}; "
+            f"the table has data files of version {manifest.data_format:.40}; "
             f"files of version {', '.join(sorted(other))} cannot be added"
         )
 
