@@ -33,6 +33,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from io import FileIO
 from typing import Any, Final, Protocol
 
 from pilum.errors import InvalidInputError
@@ -72,12 +73,20 @@ class SinkGroup(Protocol):
         """Wait until all files are durable."""
 
 
+class _OwnedFile(FileIO):
+    """An open file, which is closed with the last reference."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class LocalSink:
     """One new local file; see the module for when it becomes visible."""
 
     __slots__ = (
         "_begun",
         "_descriptor",
+        "_file",
         "_folder",
         "_gathered",
         "_io",
@@ -109,11 +118,16 @@ class LocalSink:
         self._folder = os.path.dirname(path)
         self._unsynced: list[str] = []
         self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
-        self._descriptor = self._create(self._temporary)
+        self._file = self._create(self._temporary)
+        self._descriptor = self._file.fileno()
 
-    def _create(self, temporary: str) -> int:
-        """Open a new file in the folder, which other processes may remove before if it is empty."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS
+    def _create(self, temporary: str) -> _OwnedFile:
+        """Open a new file in the folder, which other processes may remove before if it is empty.
+
+        An interrupt may come as soon as the file is open: an object then closes it, while the mere
+        number of a descriptor would be lost.
+        """
+        opener = partial(os.open, mode=0o666)
         for _ in range(_FOLDER_TRIES):
             try:
                 made_in = _make_folders(self._folder)
@@ -121,8 +135,8 @@ class LocalSink:
                 raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
             self._unsynced += made_in
             with suppress(FileNotFoundError):
-                return os.open(temporary, flags, 0o666)
-        return os.open(temporary, flags, 0o666)
+                return _OwnedFile(temporary, "xb", opener=opener)
+        return _OwnedFile(temporary, "xb", opener=opener)
 
     @property
     def position(self) -> int:
@@ -264,9 +278,8 @@ class LocalSink:
         self._temporary = None
 
     def _close_descriptor(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._descriptor = -1
+        self._file.close()
 
     def _remove_temporary(self) -> None:
         temporary, self._temporary = self._temporary, None

@@ -86,10 +86,10 @@ class CountedEffects:
             return self._open
         return (lambda *values: self._effect(real, *values)) if name in EFFECTS else real
 
-    def _open(self, path: str, flags: int, *mode: int) -> int:
+    def _open(self, path: str, flags: int, mode: int = 0o777) -> int:
         if flags & os.O_CREAT:
-            return int(self._effect(os.open, path, flags, *mode))
-        return os.open(path, flags, *mode)
+            return int(self._effect(os.open, path, flags, mode))
+        return os.open(path, flags, mode)
 
     def _effect(self, real: Callable[..., Any], *values: Any) -> Any:
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +80,35 @@ def test_a_system_that_cannot_begin_early_writes_all_the_same(
     sink.write(CONTENT)
     sink.finish()
     assert (tmp_path / "a").read_bytes() == CONTENT.tobytes()
+
+
+INTERRUPTED = """
+import os, signal, sys
+from contextlib import suppress
+from pilum.storage.base import IoCounter
+from pilum.storage.durable import LocalSink
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+sink, counter = None, IoCounter()
+before = len(os.listdir("/dev/fd"))
+for number in range(300):
+    with suppress(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.0001 + number % 50 * 1e-6)
+        for _ in range(1000):
+            sink = LocalSink(sys.argv[1] + "/a", sync=False, io=counter)
+            sink.abort()
+    if sink is not None:
+        sink.abort()
+    sink = None
+print(len(os.listdir("/dev/fd")) - before)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="descriptors are not listed")
+def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", INTERRUPTED, str(tmp_path)]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(result.stdout) == 0

@@ -230,8 +230,8 @@ class Effects:
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
-    def open(self, path: str, *args: Any) -> int:
-        number = os.open(path, *args)
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        number = os.open(path, flags, mode)
         self.paths[number] = "file" if "/.tmp" in path else os.path.relpath(path, self.root)
         return number
 

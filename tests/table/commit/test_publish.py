@@ -337,8 +337,8 @@ class CountingEffects:
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
         if name == "open":
-            return lambda path, flags, *mode: (
-                self.effect(real, path, flags, *mode) if flags & os.O_CREAT else real(path, flags)
+            return lambda path, flags, mode=0o777: (
+                self.effect(real, path, flags, mode) if flags & os.O_CREAT else real(path, flags)
             )
         return (lambda *args: self.effect(real, *args)) if name in self.EFFECTS else real
 
