@@ -11,7 +11,9 @@ use pilum_kernels::{block, compression, dictionary, full_zip, views, word_dictio
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, sizes, slice, values_out};
+use crate::arrays::{
+    OffsetsArg, corrupt, first_that_fits, layers_out, rows, sizes, slice, values_out,
+};
 use crate::plans::{Block, Plan, scheme};
 
 pub type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
@@ -33,11 +35,12 @@ pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize
 }
 
 /// The selected rows of a page: each of them, ascending, or ranges.
-#[derive(FromPyObject)]
 pub enum Selected<'py> {
     Rows(PyReadonlyArray1<'py, i64>),
     Ranges(PyReadonlyArray2<'py, i64>),
 }
+
+first_that_fits!(Selected<'py>: Rows, Ranges);
 
 impl Selected<'_> {
     /// The array object, which pages that are cut at the same rows share.

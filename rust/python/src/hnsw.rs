@@ -13,7 +13,7 @@ use pilum_kernels::vector::scalar::Bounds;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Made, corrupt, impossible, sizes, slice};
+use crate::arrays::{Made, corrupt, first_that_fits, impossible, sizes, slice};
 
 /// Bounds of queries, rows and distances.
 type Answer<'py> = (Made<'py, i64>, Made<'py, u64>, Made<'py, f32>);
@@ -39,11 +39,12 @@ type PartArg<'py> = (
 );
 
 /// Queries, one per row.
-#[derive(FromPyObject)]
 pub enum QueriesArg<'py> {
     Floats(PyReadonlyArray2<'py, f32>),
     Bits(PyReadonlyArray2<'py, u8>),
 }
+
+first_that_fits!(QueriesArg<'py>: Floats, Bits);
 
 /// The graph of one partition, and the array with its links.
 #[pyclass(frozen, module = "pilum._kernels")]

@@ -6,7 +6,7 @@ use pilum_kernels::{json_path, json_select as selecting, jsonb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Bytes, OffsetsArg, corrupt, impossible, slice};
+use crate::arrays::{Bytes, OffsetsArg, corrupt, first_that_fits, impossible, slice};
 
 type Strings<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
@@ -54,11 +54,12 @@ pub fn decode_json<'py>(
 }
 
 /// A step of a path: the number of an item, or the name of a member.
-#[derive(FromPyObject)]
 pub enum StepArg {
     Item(usize),
     Key(String),
 }
+
+first_that_fits!(StepArg: Item, Key);
 
 type Values<'py> = (
     Bound<'py, PyArray1<u8>>,
@@ -97,12 +98,13 @@ pub fn json_values<'py>(
 }
 
 /// A step of a JSONPath: the name of a member, `("members",)`, `("items",)`, or ranges of items.
-#[derive(FromPyObject)]
 pub enum SelectArg {
     Member(String),
     Every((String,)),
     Items(Vec<(i64, i64)>),
 }
+
+first_that_fits!(SelectArg: Member, Every, Items);
 
 fn selection(path: Vec<SelectArg>) -> PyResult<Vec<selecting::Step>> {
     path.into_iter()

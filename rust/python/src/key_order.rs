@@ -5,7 +5,7 @@ use pilum_kernels::order;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Bytes, Made, OffsetsArg, impossible, slice};
+use crate::arrays::{Bytes, Made, OffsetsArg, first_that_fits, impossible, slice};
 
 /// The places of keys in ascending order; equal keys keep theirs.
 #[pyfunction]
@@ -57,13 +57,14 @@ pub fn places_of_strings<'py>(
 }
 
 /// Ascending integers.
-#[derive(FromPyObject)]
 pub enum Integers<'py> {
     Int64(PyReadonlyArray1<'py, i64>),
     UInt64(PyReadonlyArray1<'py, u64>),
     Int32(PyReadonlyArray1<'py, i32>),
     UInt32(PyReadonlyArray1<'py, u32>),
 }
+
+first_that_fits!(Integers<'py>: Int64, UInt64, Int32, UInt32);
 
 /// The pairs of equal items of two ascending arrays of one type: the places in both.
 #[pyfunction]

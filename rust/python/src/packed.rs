@@ -5,7 +5,7 @@ use pilum_kernels::packed::{self, Member};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{Bytes, OffsetsArg, corrupt, impossible, slice, values_out};
+use crate::arrays::{Bytes, OffsetsArg, corrupt, first_that_fits, impossible, slice, values_out};
 use crate::plans::Plan;
 
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
@@ -32,11 +32,12 @@ pub fn split_rows<'py>(
 }
 
 /// Bytes and width of a member, or the offsets and bytes of its strings.
-#[derive(FromPyObject)]
 pub enum MemberArg<'py> {
     Fixed(Bytes<'py>, usize),
     Variable(OffsetsArg<'py>, Bytes<'py>),
 }
+
+first_that_fits!(MemberArg<'py>: Fixed(data, width), Variable(offsets, data));
 
 /// Joins members to rows; returns where each row starts and their bytes.
 #[pyfunction]

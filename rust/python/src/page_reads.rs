@@ -19,7 +19,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{Bytes, corrupt, slice as contiguous};
+use crate::arrays::{Bytes, corrupt, first_that_fits, slice as contiguous};
 use crate::conditions::Condition;
 use crate::decoding::{Selected, out};
 use crate::picking::{Made, places_out};
@@ -141,11 +141,12 @@ type ChunkedArg<'py> = (
 );
 
 /// Some rows of a page with chunks, or of a full-zip page.
-#[derive(FromPyObject)]
 enum PageArg<'py> {
     Chunked(ChunkedArg<'py>),
     Zipped(ZippedArg<'py>),
 }
+
+first_that_fits!(PageArg<'py>: Chunked, Zipped);
 
 /// The buffers of a page that are read as a whole.
 #[derive(Clone, Copy)]

@@ -11,13 +11,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{Made, corrupt, impossible, slice};
+use crate::arrays::{Made, corrupt, first_that_fits, impossible, slice};
 
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 
 /// Positions of rows: codec, offsets and bytes of streams, lists and starts of blocks; or
 /// documents, and lists, offsets and bytes of pieces.
-#[derive(FromPyObject)]
 pub enum PositionsArg<'py> {
     Stream(
         bool,
@@ -33,6 +32,8 @@ pub enum PositionsArg<'py> {
         Array<'py, u8>,
     ),
 }
+
+first_that_fits!(PositionsArg<'py>: Stream(packed, offsets, data, lists, starts), Pieces(documents, lists, offsets, data));
 
 impl PositionsArg<'_> {
     pub fn view(&self) -> PyResult<lists::Positions<'_>> {

@@ -16,7 +16,7 @@ use pilum_kernels::vector::{centroids, clusters, flat, product, scalar};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Made, impossible, slice};
+use crate::arrays::{Made, first_that_fits, impossible, slice};
 
 type Array<'py, T> = PyReadonlyArray1<'py, T>;
 type Matrix<'py, T> = PyReadonlyArray2<'py, T>;
@@ -35,11 +35,12 @@ type PartArg<'py, D> = (
 type ProductData<'py> = (Matrix<'py, u8>, Option<Array<'py, f32>>);
 
 /// References of rows: one for each, or the first of consecutive ones.
-#[derive(FromPyObject)]
 pub enum RowsArg<'py> {
     Listed(Array<'py, u64>),
     From(u64),
 }
+
+first_that_fits!(RowsArg<'py>: Listed, From);
 
 impl RowsArg<'_> {
     fn view(&self) -> PyResult<References<'_>> {
