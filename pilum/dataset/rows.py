@@ -22,7 +22,12 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.table.changes.join import Spool
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
-from pilum.table.changes.row_changes import delete_rows, matching_rows, update_rows
+from pilum.table.changes.row_changes import (
+    delete_all_rows,
+    delete_rows,
+    matching_rows,
+    update_rows,
+)
 from pilum.table.commit import transaction
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.base import Operation
@@ -105,8 +110,17 @@ class RowChanges(DatasetBase):
         return DeleteResult(num_deleted_rows=self._commit(change, retries, idempotency_key))
 
     def truncate_table(self) -> None:
-        """Delete all rows and move this dataset to the new version."""
-        self.delete("true")
+        """Delete all rows and move this dataset to the new version; no data file is read.
+
+        Raises:
+            CommitConflictError: If a concurrent commit conflicts with it.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
+        """
+
+        def change(snapshot: Snapshot) -> tuple[Operation, int]:
+            return delete_all_rows(snapshot), snapshot.num_rows
+
+        self._commit(change, Retries(), None)
 
     def update(
         self,

@@ -120,6 +120,16 @@ def test_fragments_without_rows_are_dropped(dataset: pilum.LanceDataset) -> None
     assert [fragment.fragment_id for fragment in dataset.get_fragments()] == [4]
 
 
+def test_a_table_without_its_data_files_can_be_truncated(dataset: pilum.LanceDataset) -> None:
+    dataset.delete("a < 35")
+    for file in (Path(dataset.uri) / "data").iterdir():
+        file.unlink()
+    dataset.truncate_table()
+    assert dataset.count_rows() == 0
+    dataset.insert(TABLE)
+    assert_holds(dataset, list(range(100)))
+
+
 def test_deleted_rows_are_not_evaluated(dataset: pilum.LanceDataset) -> None:
     dataset.delete("a = 0")
     assert dataset.count_rows("100 / a > 50") == 1

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Rewritten",
+    "delete_all_rows",
     "delete_rows",
     "discarded_on_failure",
     "finish_update",
@@ -112,6 +113,12 @@ def delete_rows(
     updated = store_deletions(snapshot.store, parts, snapshot.manifest.version)
     removed = tuple(number for number, mark in marked.items() if mark.rows is None)
     return Delete(updated, removed, predicate, marked=marked)
+
+
+def delete_all_rows(snapshot: Snapshot) -> Delete:
+    """Drop all fragments: nothing is read, and no file is written."""
+    marked = {one.id: Marked(one, None) for one in snapshot.manifest.fragments}
+    return Delete((), tuple(marked), "true", marked=marked)
 
 
 @dataclass(frozen=True)
