@@ -17,6 +17,7 @@ from pilum.errors import InvalidInputError, UnknownArgumentError
 
 __all__ = [
     "MOST_COUNT",
+    "MOST_UNSIGNED",
     "optional_count",
     "positions",
     "require_count",
@@ -33,6 +34,9 @@ _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 MOST_COUNT = 2**63 - 1
 """The highest count that a kernel or Arrow takes."""
+
+MOST_UNSIGNED = 2**64 - 1
+"""The highest seed, and the highest number of a version: detached ones have the highest bit."""
 
 
 def with_keywords(
@@ -103,17 +107,17 @@ def _text(annotation: Any) -> Any:
     return getattr(annotation, "__forward_arg__", annotation)
 
 
-def require_count(what: str, value: Any, least: int = 0) -> int:
-    """Return an integer argument of 64 bits; raise InvalidInputError below `least`, or beyond."""
-    if type(value) is int and least <= value <= MOST_COUNT:
+def require_count(what: str, value: Any, least: int = 0, most: int = MOST_COUNT) -> int:
+    """Return an integer argument; raise InvalidInputError unless it is from `least` to `most`."""
+    if type(value) is int and least <= value <= most:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
     number = int(value)
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
-    if number > MOST_COUNT:
-        raise InvalidInputError(f"{what}: expected at most {MOST_COUNT}, found {number}")
+    if number > most:
+        raise InvalidInputError(f"{what}: expected at most {most}, found {number}")
     return number
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from pilum.arguments import require_count
+from pilum.arguments import MOST_UNSIGNED, require_count
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.dataset.projection import Columns
@@ -130,7 +130,7 @@ class _Shard:
 
     def __post_init__(self) -> None:
         require_rank(self.rank, self.world_size)
-        require_count("seed", self.seed)
+        require_count("seed", self.seed, most=MOST_UNSIGNED)
 
     def plan(self, num_rows: int, batch_size: int) -> EpochPlan:
         """Return the order of rows, in which a batch has adjacent rows."""

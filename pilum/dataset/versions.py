@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Any, Self, TypedDict
 
-from pilum.arguments import require_count
+from pilum.arguments import MOST_UNSIGNED, require_count
 from pilum.dataset.base import DatasetBase, publish, store_of
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
@@ -223,7 +223,7 @@ class Versions(DatasetBase):
             UnsupportedFeatureError: If the operation is unknown.
             CorruptFileError: If the transaction is damaged.
         """
-        number = require_count("version", version, 1)
+        number = require_count("version", version, 1, MOST_UNSIGNED)
         store = self._snapshot.store
         path, _ = manifest_place(store, number)
         try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 
-from pilum.arguments import require_count, require_known, with_keywords
+from pilum.arguments import MOST_UNSIGNED, require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, properties_of, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
@@ -259,7 +259,7 @@ def _transaction(
                 "read_version: needed, but for LanceOperation.Overwrite and Restore"
             )
         read_version = _latest(store)
-    return Transaction(require_count("read_version", read_version), operation)
+    return Transaction(require_count("read_version", read_version, most=MOST_UNSIGNED), operation)
 
 
 def _latest(store: Store) -> int:
