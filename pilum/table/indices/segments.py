@@ -535,7 +535,7 @@ def located(addresses: Addresses, opened: OpenSegment) -> Addresses:
                 break
         else:
             return addresses
-    if int(addresses[-1]) >> _ROW_BITS > opened.snapshot.manifest.highest_fragment_id:
+    if int(addresses[-1]) >> _ROW_BITS > opened.snapshot.manifest.highest_possible_fragment_id:
         raise no_such_rows(segment)
     numbers, sizes_in_order = np.array(fragments.to_array(), np.uint64), np.array(segment.sizes)
     if len(numbers) > len(addresses):

@@ -441,7 +441,7 @@ def _num_elsewhere(segment: OpenSegment, addresses: Addresses) -> tuple[int, int
     starts = addresses.searchsorted(addresses_of_rows(fragments, np.zeros_like(sizes)))
     ends = addresses.searchsorted(addresses_of_rows(fragments, sizes))
     lasts = addresses.searchsorted(addresses_of_rows(fragments, np.full_like(sizes, MAX_ROWS)))
-    highest = segment.snapshot.manifest.highest_fragment_id
+    highest = segment.snapshot.manifest.highest_possible_fragment_id
     num_wrong = int((lasts - ends).sum()) + int((fragment_ids_of(addresses) > highest).sum())
     return len(addresses) - int((ends - starts).sum()), num_wrong
 

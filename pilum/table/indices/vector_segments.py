@@ -252,6 +252,7 @@ def _are_covered(segment: OpenSegment, addresses: Addresses) -> bool:
             return True
     numbers, rows = fragment_ids_of(addresses).tolist(), rows_of(addresses).tolist()
     beyond = [row >= sizes.get(number, MAX_ROWS) for number, row in zip(numbers, rows, strict=True)]
-    if any(beyond) or max(numbers) > segment.snapshot.manifest.highest_fragment_id:
+    highest = segment.snapshot.manifest.highest_possible_fragment_id
+    if any(beyond) or max(numbers) > highest:
         raise no_such_rows(segment.segment)
     return sizes.keys() >= set(numbers)

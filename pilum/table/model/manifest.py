@@ -42,6 +42,7 @@ _NANOSECONDS = 10**9
 _FIRST_CERTAIN_COVERAGE = (0, 8, 15)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _FIRST_SECOND_OF_9999 = 253_370_764_800
+_MAX_FRAGMENT_ID = 2**32 - 1
 """Start of the last year of `datetime`, which is excluded so that any time zone can be used."""
 _KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS | Feature.MANAGED_BLOBS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; no longer has a meaning
@@ -153,6 +154,11 @@ class Manifest:
         """The highest fragment id ever assigned, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
         return max(known, self.fragments.highest_id)
+
+    @property
+    def highest_possible_fragment_id(self) -> int:
+        """The highest id that a fragment may have had: old tables do not record the highest one."""
+        return _MAX_FRAGMENT_ID if self.max_fragment_id is None else self.highest_fragment_id
 
     @property
     def first_new_field_id(self) -> int:

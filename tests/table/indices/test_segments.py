@@ -54,6 +54,22 @@ def test_answers_are_addresses(tmp_path: Path, kind: str, stable: bool) -> None:
     assert inverse.rows.is_complement
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+def test_a_table_that_does_not_record_its_highest_fragment_keeps_its_indices(
+    tmp_path: Path, kind: str
+) -> None:
+    """As in old tables: the index still names the last fragment, which was dropped."""
+    dataset = made(tmp_path, kind)
+    dataset.delete("b >= 4")
+    now = dataset.snapshot
+    assert now.manifest.max_fragment_id == 1
+    old = replace(now, manifest=replace(now.manifest, max_fragment_id=None))
+    dataset.advance(replace(old, session=Session()), since=now)
+    [segment] = opened(dataset)
+    answer = segment.search(is_in(1, 5, 7, 9))
+    assert listed(answer)[:2] == addresses((0, 0), (0, 1))
+
+
 def test_only_indices_of_the_column_are_opened(tmp_path: Path) -> None:
     dataset = made(tmp_path)
     dataset.create_scalar_index("b", "VALUES", name="second")
