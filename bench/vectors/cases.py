@@ -164,6 +164,7 @@ _SEARCHES = (
     Search("batch of 100", batch=100, kinds=("IVF_FLAT", "IVF_PQ")),
     Search("first query, cold", is_cold=True, kinds=("IVF_PQ", "IVF_HNSW_SQ")),
     Search("filter, 1 %", groups=(7, 8), kinds=_FILTERED),
+    Search("filter, 10 %", groups=(20, 30), kinds=(*_FILTERED, "IVF_RQ")),
     Search("filter, 50 %", groups=(0, 50), kinds=_FILTERED),
     Search("filter, 1 %, new each time", groups=(7, 8), is_varied=True, kinds=("IVF_PQ",)),
     Search("filter, 50 %, new each time", groups=(0, 50), is_varied=True, kinds=("IVF_PQ",)),

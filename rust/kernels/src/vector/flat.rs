@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use super::allowed::Allowed;
 use super::distance::{self, Metric};
 use super::element::Element;
 use super::near::Near;
-use super::nibble_sums;
 use super::search::Store;
 use super::sieve::{Sieve, Sieved};
 use crate::error::{Result, ensure, out_of_range, part};
@@ -18,9 +18,6 @@ const TILE: usize = 64 << 10;
 
 /// The bytes of the codes of a tile, which every query needs.
 const TILE_OF_CODES: usize = 256 << 10;
-
-/// So few vectors in a row are compared with a sieve although they are not allowed.
-const GAP_OF_CODES: usize = 8;
 
 /// Tiles have a multiple of so many rows.
 const TOGETHER: usize = 8;
@@ -95,10 +92,11 @@ impl<'a, T: Element> Flat<'a, T> {
         sieve: &Sieved<'_>,
         query: &[T::Wide],
         rows: &Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         out: &mut [f32],
     ) -> Result<()> {
-        sieve.measure_some(rows.clone(), limit, out, |rows, out| {
+        sieve.measure_some(rows.clone(), allowed, limit, out, |rows, out| {
             for (&row, out) in rows.iter().zip(out) {
                 let (vector, out) = (self.rows(&(row..row + 1))?, std::slice::from_mut(out));
                 distance::measure(self.metric, query, vector, out);
@@ -121,12 +119,8 @@ impl<T: Element> Store for Flat<'_, T> {
         }
     }
 
-    fn gap(&self) -> usize {
-        self.sieve.as_ref().map_or(1, |_| GAP_OF_CODES)
-    }
-
-    fn group(&self) -> usize {
-        self.sieve.as_ref().map_or(1, |_| nibble_sums::ROWS)
+    fn gap(&self) -> Option<usize> {
+        self.sieve.is_none().then_some(1)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
@@ -179,13 +173,19 @@ impl<T: Element> Store for Flat<'_, T> {
         }
     }
 
-    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(
+        &mut self,
+        rows: Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
         let query = self.queries.get(self.query);
         let query = query.ok_or_else(|| out_of_range("query"))?;
         if let Some(sieve) = &self.sieve
-            && limit < f32::INFINITY
+            && (limit < f32::INFINITY || !allowed.are_all())
         {
-            return self.measure_some(sieve, query, &rows, limit, out);
+            return self.measure_some(sieve, query, &rows, allowed, limit, out);
         }
         distance::measure(self.metric, query, self.rows(&rows)?, out);
         Ok(())
@@ -218,8 +218,8 @@ impl Store for Bits<'_> {
         TILE / self.width
     }
 
-    fn gap(&self) -> usize {
-        1
+    fn gap(&self) -> Option<usize> {
+        Some(1)
     }
 
     fn begin(&mut self, query: usize) -> Result<()> {
@@ -227,7 +227,13 @@ impl Store for Bits<'_> {
         Ok(())
     }
 
-    fn measure(&mut self, rows: Range<usize>, _: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(
+        &mut self,
+        rows: Range<usize>,
+        _: Allowed<'_>,
+        _: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
         let query = part(self.queries, self.query * self.width, self.width, "query")?;
         let bytes = part(
             self.rows,

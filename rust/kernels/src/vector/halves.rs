@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::allowed::Allowed;
 use super::bounds::{Frame, Group, MOST_OF_CODE, Target, inverse_of, is_above};
 use super::distance::Metric;
 use super::nibble_sums::{self, Block, CODES, ROWS, SEVERAL, Sums};
@@ -116,6 +117,7 @@ impl Codes {
             frame,
             target,
             rows.clone(),
+            Allowed::ALL,
             f32::NAN,
             |first, _, bounds, _| {
                 let place = first.max(rows.start);
@@ -128,12 +130,13 @@ impl Codes {
         )
     }
 
-    /// Appends the rows whose bound is not above a limit.
+    /// Appends the allowed rows whose bound is not above a limit.
     pub fn within(
         &self,
         frame: &Frame,
         target: &Target,
         rows: Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         found: &mut Vec<usize>,
     ) -> Result<()> {
@@ -141,6 +144,7 @@ impl Codes {
             frame,
             target,
             rows.clone(),
+            allowed,
             limit,
             |first, sums, bounds, near| {
                 let some = Compared {
@@ -149,7 +153,7 @@ impl Codes {
                     bounds,
                     near,
                 };
-                self.add_near(frame, target, &rows, limit, some, found)
+                self.add_near(frame, target, &rows, allowed, limit, some, found)
             },
         )
     }
@@ -181,18 +185,20 @@ impl Codes {
                     bounds,
                     near,
                 };
-                self.add_near(frame, target, rows, limit, some, found)?;
+                self.add_near(frame, target, rows, Allowed::ALL, limit, some, found)?;
             }
         }
         Ok(())
     }
 
-    /// Appends the rows of some groups whose bound by whole codes is not above a limit.
+    /// Appends the allowed rows of some groups whose bound by whole codes is not above a limit.
+    #[allow(clippy::too_many_arguments)]
     fn add_near(
         &self,
         frame: &Frame,
         target: &Target,
         rows: &Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         some: Compared<'_>,
         found: &mut Vec<usize>,
@@ -207,7 +213,7 @@ impl Codes {
                     *bounds = lower.refined(frame, target, first, sums)?;
                 }
                 for (row, &bound) in (first..).zip(&*bounds) {
-                    if !is_above(bound, limit) && rows.contains(&row) {
+                    if !is_above(bound, limit) && rows.contains(&row) && allowed.contains(row) {
                         found.push(row);
                     }
                 }
@@ -232,22 +238,31 @@ impl Codes {
 
     /// Calls `visit` for some groups after others: with the number of their first row, the sums and
     /// bounds by the upper halves of codes, and a bit for each group that has a bound not above the
-    /// limit.
+    /// limit. Groups without allowed rows have none of these.
     fn each(
         &self,
         frame: &Frame,
         target: &Target,
         rows: Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         mut visit: impl FnMut(usize, &[Sums], &mut [[f32; ROWS]], u32) -> Result<()>,
     ) -> Result<()> {
         let (mut sums, mut bounds) = ([[0; ROWS]; GROUPS], [[0.0; ROWS]; GROUPS]);
         for (first, count) in self.steps(&rows)? {
+            let mut near = 0;
+            for run in allowed.runs_of_groups(first * ROWS, count) {
+                let (start, own) = (run.start, sums.get_mut(run.clone()));
+                if let (Some(sums), Some(bounds)) = (own, bounds.get_mut(run)) {
+                    let first = first + start;
+                    let found = self
+                        .upper
+                        .compare(frame, target, first, limit, sums, bounds)?;
+                    near |= found << start;
+                }
+            }
             let (sums, _) = sums.split_at_mut(count);
             let (bounds, _) = bounds.split_at_mut(count);
-            let near = self
-                .upper
-                .compare(frame, target, first, limit, sums, bounds)?;
             visit(first * ROWS, sums, bounds, near)?;
         }
         Ok(())

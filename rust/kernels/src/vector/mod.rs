@@ -10,6 +10,7 @@
 //! the machine; fused multiplications, which would round otherwise, are not used. Only the
 //! assignment of vectors to `centroids` and walks over graphs of float32 use them.
 
+pub mod allowed;
 pub mod bounds;
 pub mod byte_sums;
 pub mod centroids;

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::LANES;
+use super::allowed::Allowed;
 use super::distance::Metric;
 use super::product::{Codebook, Table, transposed};
 use super::product_filter::{BLOCKS, Filter, ROWS};
@@ -30,7 +31,7 @@ const COLUMNS: usize = 4;
 /// So many rows, at least, lead to the limit by which the least sums of a part are found.
 const FIRST: usize = 128;
 
-/// So many of 32 rows are added up one by one.
+/// So many of 32 rows are added up one by one, and of `BLOCKS` blocks without a test.
 const FEW: u32 = 8;
 
 /// The codes of a partition, and the queries.
@@ -235,6 +236,28 @@ impl<'a> Codes<'a> {
         Ok(())
     }
 
+    /// Sets the bits of the allowed rows of blocks that may be within a limit.
+    fn keep(&mut self, start: usize, allowed: Allowed<'_>, limit: f64, masks: &mut [u32]) {
+        for (mask, first) in masks.iter_mut().zip((start..).step_by(ROWS)) {
+            *mask = allowed.rows(first);
+        }
+        let num_allowed: u32 = masks.iter().map(|mask| mask.count_ones()).sum();
+        let mut near = [0; BLOCKS];
+        let near = near.split_at_mut(masks.len()).0;
+        let (codes, count) = (&self.codes, self.num_rows);
+        if num_allowed <= FEW || !self.filter.keep(codes, count, start, limit, near) {
+            return;
+        }
+        for (mask, near) in masks.iter_mut().zip(near) {
+            *mask &= *near;
+        }
+        if self.book.num_codes() == 256 {
+            let (filter, entries) = (&self.filter, self.table.entries());
+            self.thinner
+                .thin(filter, entries, codes, count, start, limit, FEW, masks);
+        }
+    }
+
     /// Writes the sums of the rows of a block whose bits are set, or adds groups of rows to those
     /// that are added up later; NaN for all others.
     fn measure_block(
@@ -264,8 +287,8 @@ impl<'a> Codes<'a> {
     /// A limit that enough of the first rows are within.
     fn first_limit(&mut self, rows: &Range<usize>, count: usize) -> Result<f64> {
         let size = rows.len().min(count.max(FIRST));
-        let mut distances = vec![0.0; size];
-        self.measure(rows.start..rows.start + size, f32::INFINITY, &mut distances)?;
+        let (first, mut distances) = (rows.start..rows.start + size, vec![0.0; size]);
+        self.measure(first, Allowed::ALL, f32::INFINITY, &mut distances)?;
         let place = count.min(size).saturating_sub(1);
         let (_, limit, _) = distances.select_nth_unstable_by(place, f32::total_cmp);
         Ok(self.cut(*limit))
@@ -291,12 +314,8 @@ impl Store for Codes<'_> {
         usize::MAX
     }
 
-    fn gap(&self) -> usize {
-        LANES
-    }
-
-    fn group(&self) -> usize {
-        ROWS
+    fn gap(&self) -> Option<usize> {
+        None
     }
 
     fn prepare(&mut self, queries: &[u32]) -> Result<()> {
@@ -342,7 +361,13 @@ impl Store for Codes<'_> {
     }
 
     #[allow(clippy::cast_possible_truncation)] // less than the slack
-    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(
+        &mut self,
+        rows: Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
         if let [out] = out {
             *out = self.sum(rows.start);
             return Ok(());
@@ -359,15 +384,7 @@ impl Store for Codes<'_> {
         for out in out.chunks_mut(BLOCKS * ROWS) {
             let (blocks, tail) = out.as_chunks_mut::<ROWS>();
             let masks = masks.split_at_mut(blocks.len()).0;
-            let (codes, count) = (&self.codes, self.num_rows);
-            if !self.filter.keep(codes, count, start, limit, masks) {
-                masks.fill(u32::MAX);
-            } else if self.book.num_codes() == 256 {
-                let entries = self.table.entries();
-                let filter = &self.filter;
-                self.thinner
-                    .thin(filter, entries, codes, count, start, limit, FEW, masks);
-            }
+            self.keep(start, allowed, limit, masks);
             let mut row = start;
             for (block, &mask) in blocks.iter_mut().zip(&*masks) {
                 self.measure_block(row, mask, &mut groups, block);

@@ -8,9 +8,9 @@
 
 use std::ops::Range;
 
+use super::allowed::Allowed;
 use super::byte_sums::l2_of_codes;
 use super::distance::{self, Metric};
-use super::nibble_sums;
 use super::search::Store;
 use super::sieve::{Sieve, Sieved};
 use crate::error::{Corrupt, Result, ensure, out_of_range, part};
@@ -21,9 +21,8 @@ const TILE: usize = 16 << 10;
 /// The codes of a tile with a sieve, half a byte of each of which every query needs.
 const TILE_OF_SIEVE: usize = 512 << 10;
 
-/// So few rows in a row are compared although they are not allowed, without a sieve and with one.
+/// So few rows in a row are compared although they are not allowed, without a sieve.
 const GAP: usize = 2;
-const GAP_OF_SIEVE: usize = 8;
 
 /// More than the rounding of a distance.
 const ROUNDING: f64 = 1e-6;
@@ -156,16 +155,23 @@ impl<'a> Codes<'a> {
 
     /// Writes the squared distances of codes, times the square of a step.
     #[allow(clippy::cast_possible_truncation)] // rounds
-    fn measure_l2(&self, rows: &Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+    fn measure_l2(
+        &self,
+        rows: &Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
         let step = self.queries.bounds.step();
         let (query, factor) = (self.queries.codes_of(self.query)?, step * step);
-        let is_limited = limit < f32::INFINITY && factor > 0.0;
-        let Some(sieve) = self.sieve.as_ref().filter(|_| is_limited) else {
+        let is_limited = limit < f32::INFINITY || !allowed.are_all();
+        let Some(sieve) = self.sieve.as_ref().filter(|_| is_limited && factor > 0.0) else {
             let rows = self.rows(rows)?.chunks_exact(self.queries.dimension);
             return l2_of_codes(query, rows.map(Ok), factor, out);
         };
         sieve.measure_some(
             rows.clone(),
+            allowed,
             limit_of_codes(limit, factor),
             out,
             |rows, out| {
@@ -181,12 +187,8 @@ impl Store for Codes<'_> {
         self.sieve.as_ref().map_or(TILE, |_| TILE_OF_SIEVE) / self.queries.dimension
     }
 
-    fn gap(&self) -> usize {
-        self.sieve.as_ref().map_or(GAP, |_| GAP_OF_SIEVE)
-    }
-
-    fn group(&self) -> usize {
-        self.sieve.as_ref().map_or(1, |_| nibble_sums::ROWS)
+    fn gap(&self) -> Option<usize> {
+        self.sieve.is_none().then_some(GAP)
     }
 
     fn begin_tile(&mut self, rows: Range<usize>, queries: &[u32], limits: &[f32]) -> Result<()> {
@@ -221,9 +223,15 @@ impl Store for Codes<'_> {
     }
 
     #[allow(clippy::cast_possible_truncation)] // rounds
-    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()> {
+    fn measure(
+        &mut self,
+        rows: Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()> {
         if self.queries.bases.is_empty() {
-            return self.measure_l2(&rows, limit, out);
+            return self.measure_l2(&rows, allowed, limit, out);
         }
         let Queries { dimension, .. } = *self.queries;
         let (first, step) = (self.query * dimension, self.queries.bounds.step());

@@ -6,15 +6,13 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::allowed::Allowed;
 use super::threads::{Queue, in_threads};
 use super::top::{References, Top, Wanted, distance_of, ordered};
 use crate::error::{Result, ensure};
 
 /// How many distances are computed at once.
 const BLOCK: usize = 256;
-
-/// Runs of fewer rows than this share of a group are not widened.
-const SHORT: usize = 4;
 
 /// Rows are looked at ahead if they are at least so many times as many as lead to a limit.
 const LEAST_AHEAD: usize = 8;
@@ -24,13 +22,9 @@ pub trait Store: Send + Sync {
     /// How many rows stay in a cache while other queries need them.
     fn rows_per_tile(&self) -> usize;
 
-    /// The length of a gap of rows that is worth leaving out.
-    fn gap(&self) -> usize;
-
-    /// How many rows, from a multiple of it on, cost no more than one of them.
-    fn group(&self) -> usize {
-        1
-    }
+    /// The length of a gap of rows that are not allowed that is worth leaving out; none if `measure`
+    /// leaves them out itself.
+    fn gap(&self) -> Option<usize>;
 
     /// Lists all queries that `begin` selects, in order.
     fn prepare(&mut self, _queries: &[u32]) -> Result<()> {
@@ -67,8 +61,15 @@ pub trait Store: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Writes the distances of some rows; NaN may replace those greater than `limit`.
-    fn measure(&mut self, rows: Range<usize>, limit: f32, out: &mut [f32]) -> Result<()>;
+    /// Writes the distances of some rows; NaN may replace those greater than `limit`, and those of
+    /// rows that are not allowed.
+    fn measure(
+        &mut self,
+        rows: Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+        out: &mut [f32],
+    ) -> Result<()>;
 }
 
 pub struct Part<'a> {
@@ -187,9 +188,7 @@ fn add_earlier(tops: &mut [Top], earlier: Earlier<'_>) -> Result<()> {
 
 fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
     let rows = part.num_rows;
-    if let Some(allowed) = part.allowed {
-        ensure(allowed.len() == rows, "allowed rows", allowed.len(), rows)?;
-    }
+    let allowed = Allowed::new(part.allowed, rows)?;
     if let References::Listed(all) = part.references {
         ensure(all.len() == rows, "references of rows", all.len(), rows)?;
     }
@@ -207,14 +206,10 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
     while start < rows {
         let tile = start..rows.min(start.saturating_add(step));
         start = tile.end;
-        if part.allowed.is_some_and(|allowed| {
-            !allowed
-                .get(tile.clone())
-                .is_some_and(|some| some.contains(&true))
-        }) {
+        if allowed.run(tile.clone(), 1).is_none() {
             continue;
         }
-        if part.allowed.is_none() {
+        if allowed.are_all() {
             let limits = queries.iter().map(|&query| tops.get(query as usize));
             let limits = limits.map(|top| top.map_or(f32::NAN, Top::limit));
             let limits: Vec<f32> = limits.collect();
@@ -229,7 +224,7 @@ fn search(mut part: Part<'_>, tops: &mut [Top]) -> Result<()> {
                 match part.store.near(place).map(<[usize]>::to_vec) {
                     None => {
                         look_ahead(&mut part, tile.clone(), top)?;
-                        search_tile(&mut part, tile.clone(), top)?;
+                        search_tile(&mut part, tile.clone(), allowed, top)?;
                     }
                     Some(rows) => search_rows(&mut part, &rows, top)?,
                 }
@@ -255,98 +250,40 @@ fn look_ahead(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<
     Ok(())
 }
 
-fn search_tile(part: &mut Part<'_>, tile: Range<usize>, top: &mut Top) -> Result<()> {
+fn search_tile(
+    part: &mut Part<'_>,
+    tile: Range<usize>,
+    allowed: Allowed<'_>,
+    top: &mut Top,
+) -> Result<()> {
     let mut distances = [0f32; BLOCK];
     let mut next = tile.start;
     while next < tile.end {
-        let end = tile.end.min(next + BLOCK);
-        let run = match part.allowed {
-            None => next..end,
-            Some(allowed) if are_many(allowed, next, end, part.store.group()) => next..end,
-            Some(allowed) => match run_of(allowed, next, end, part.store.gap()) {
-                Some(run) => widened(run, part.store.group(), next, end),
-                None => {
-                    next = end;
-                    continue;
-                }
-            },
+        let block = next..tile.end.min(next + BLOCK);
+        let run = match part.store.gap() {
+            Some(gap) => allowed.run(block.clone(), gap),
+            None => allowed.run(block.clone(), 1).map(|_| block.clone()),
+        };
+        let Some(run) = run else {
+            next = block.end;
+            continue;
         };
         let (found, _) = distances.split_at_mut(run.len().min(BLOCK));
-        part.store.measure(run.clone(), top.limit(), found)?;
-        top.add(found, run.start, part.references, part.allowed);
+        part.store
+            .measure(run.clone(), allowed, top.limit(), found)?;
+        top.add(found, run.start, part.references, allowed);
         next = run.end;
     }
     Ok(())
 }
 
 fn search_rows(part: &mut Part<'_>, rows: &[usize], top: &mut Top) -> Result<()> {
+    let all = Allowed::ALL;
     for &row in rows {
         let mut distance = [0.0];
         part.store
-            .measure(row..row + 1, top.limit(), &mut distance)?;
-        top.add(&distance, row, part.references, None);
+            .measure(row..row + 1, all, top.limit(), &mut distance)?;
+        top.add(&distance, row, part.references, all);
     }
     Ok(())
-}
-
-/// Whether groups of rows have more than one allowed row each, on average.
-fn are_many(allowed: &[bool], start: usize, end: usize, group: usize) -> bool {
-    let some = allowed.get(start..end);
-    let count = some.map_or(0, |some| some.iter().filter(|&&is| is).count());
-    group > 1 && count * group > end - start
-}
-
-/// The first run of allowed rows, until `gap` rows in a row are not allowed.
-fn run_of(allowed: &[bool], start: usize, end: usize, gap: usize) -> Option<Range<usize>> {
-    let some = allowed.get(start..end)?;
-    let first = some.iter().position(|&is| is)?;
-    let mut last = first;
-    for (row, &is) in some.iter().enumerate().skip(first + 1) {
-        if is {
-            last = row;
-        } else if row - last >= gap {
-            break;
-        }
-    }
-    Some(start + first..start + last + 1)
-}
-
-/// A run until its first and last group are whole, unless it is short.
-fn widened(run: Range<usize>, group: usize, start: usize, end: usize) -> Range<usize> {
-    if run.len() * SHORT < group {
-        return run;
-    }
-    let first = run.start - run.start % group;
-    first.max(start)..run.end.next_multiple_of(group).min(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_allowed_rows() {
-        let allowed = [0, 1, 0, 1, 0, 0, 1].map(|flag| flag == 1);
-        assert_eq!(run_of(&allowed, 0, 7, 1), Some(1..2));
-        assert_eq!(run_of(&allowed, 0, 7, 2), Some(1..4));
-        assert_eq!(run_of(&allowed, 2, 7, 3), Some(3..7));
-        assert_eq!(run_of(&allowed, 4, 6, 3), None);
-    }
-
-    #[test]
-    fn groups_with_many_allowed_rows() {
-        let allowed = [0, 1, 0, 1, 0, 0, 1].map(|flag| flag == 1);
-        assert!(are_many(&allowed, 0, 7, 3));
-        assert!(!are_many(&allowed, 0, 7, 2));
-        assert!(!are_many(&allowed, 4, 6, 32));
-        assert!(!are_many(&[true; 7], 0, 7, 1)); // there are no groups
-    }
-
-    #[test]
-    fn runs_become_whole_groups() {
-        assert_eq!(widened(37..50, 32, 0, 256), 32..64);
-        assert_eq!(widened(37..50, 32, 35, 60), 35..60);
-        assert_eq!(widened(37..40, 32, 0, 256), 37..40);
-        assert_eq!(widened(37..38, 1, 0, 256), 37..38);
-    }
 }

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::allowed::Allowed;
 use super::bounds::{Frame, Target};
 use super::distance::Metric;
 use super::element::{Element, Wide};
@@ -15,8 +16,8 @@ use super::nibble_sums::SEVERAL;
 use super::top::ordered;
 use crate::error::{Corrupt, Result, ensure, out_of_range};
 
-/// Fewer vectors in a row are measured at once, as bounds are computed for eight of them together.
-const FEWEST: usize = 4;
+/// So few vectors of some are measured at once, as bounds are computed for eight of them together.
+const FEW: usize = 6;
 
 /// The codes of the vectors of a part.
 pub struct Sieve {
@@ -104,22 +105,24 @@ impl Sieve {
         Ok(found.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// Writes the distances of some vectors by `measure`, which gets the rows that may be within a
-    /// limit; NaN for the others.
+    /// Writes the distances of some vectors by `measure`, which gets the allowed rows that may be
+    /// within a limit; NaN for the others.
     pub fn measure_some(
         &self,
         target: &Target,
         rows: Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         out: &mut [f32],
         measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        if rows.len() < FEWEST {
-            return measure(&rows.collect::<Vec<_>>(), out);
-        }
         let (first, mut found) = (rows.start, Vec::new());
-        self.codes
-            .within(&self.frame, target, rows, limit, &mut found)?;
+        if allowed.count(rows.clone()) <= FEW {
+            found.extend(rows.filter(|&row| allowed.contains(row)));
+        } else {
+            self.codes
+                .within(&self.frame, target, rows, allowed, limit, &mut found)?;
+        }
         let mut distances = vec![0.0; found.len()];
         measure(&found, &mut distances)?;
         out.fill(f32::NAN);
@@ -232,12 +235,14 @@ impl<'a> Sieved<'a> {
     pub fn measure_some(
         &self,
         rows: Range<usize>,
+        allowed: Allowed<'_>,
         limit: f32,
         out: &mut [f32],
         measure: impl FnOnce(&[usize], &mut [f32]) -> Result<()>,
     ) -> Result<()> {
         let target = self.target(self.query)?;
-        self.sieve.measure_some(target, rows, limit, out, measure)
+        self.sieve
+            .measure_some(target, rows, allowed, limit, out, measure)
     }
 }
 
@@ -317,11 +322,21 @@ mod tests {
 
     /// The rows whose bound is not above a limit, by `measure_some`.
     fn within(sieve: &Sieve, target: &Target, rows: Range<usize>, limit: f32) -> Vec<usize> {
+        within_allowed(sieve, target, rows, Allowed::ALL, limit)
+    }
+
+    fn within_allowed(
+        sieve: &Sieve,
+        target: &Target,
+        rows: Range<usize>,
+        allowed: Allowed<'_>,
+        limit: f32,
+    ) -> Vec<usize> {
         let mut found = Vec::new();
         let mut out = vec![0.0; rows.len()];
         let first = rows.start;
         sieve
-            .measure_some(target, rows, limit, &mut out, |rows, out| {
+            .measure_some(target, rows, allowed, limit, &mut out, |rows, out| {
                 found = rows.to_vec();
                 out.iter_mut()
                     .zip(rows)
@@ -431,6 +446,32 @@ mod tests {
         order.truncate(4);
         order.sort_unstable();
         assert_eq!(few, order);
+    }
+
+    #[test]
+    fn rows_that_are_not_allowed_are_left_out() {
+        let rows = some(ROWS * 20, 37);
+        let sieve = Sieve::new(Metric::L2, &rows, 20).unwrap();
+        let target = sieve.target(&rows[..20]);
+        let mut distances = vec![0.0; ROWS];
+        distance::measure(Metric::L2, &rows[..20], &rows, &mut distances);
+        for step in [2, 9, 40, 70] {
+            let flags: Vec<bool> = (0..ROWS).map(|row| row * 7 % step == 1).collect();
+            let allowed = Allowed::new(Some(&flags), ROWS).unwrap();
+            for range in [0..ROWS, 5..ROWS - 3, 8..16] {
+                for limit in [distances[50], distances[170], f32::INFINITY] {
+                    let own = |row: &usize| flags[*row];
+                    let found = within_allowed(&sieve, &target, range.clone(), allowed, limit);
+                    assert!(found.iter().all(own));
+                    let near = range.clone().filter(|&row| distances[row] <= limit);
+                    assert!(near.filter(own).all(|row| found.contains(&row)));
+                    if allowed.count(range.clone()) > FEW {
+                        let all = within(&sieve, &target, range.clone(), limit).into_iter();
+                        assert_eq!(found, all.filter(own).collect::<Vec<_>>());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Rows are kept in a list of somewhat more than k. When it is full, the k nearest ones are selected
 //! and the others are dropped; from then on a row has to be as near as the k-th one.
 
+use super::allowed::Allowed;
 use crate::error::{Result, ensure};
 
 /// How many rows are collected, at least, before the nearest ones are selected.
@@ -93,7 +94,7 @@ impl Top {
         distances: &[f32],
         first: usize,
         references: References<'_>,
-        allowed: Option<&[bool]>,
+        allowed: Allowed<'_>,
     ) {
         for (start, some) in (first..).step_by(16).zip(distances.chunks(16)) {
             let limit = self.limit;
@@ -101,10 +102,7 @@ impl Top {
                 continue;
             }
             for (row, &distance) in (start..).zip(some) {
-                if distance <= self.limit
-                    && distance >= self.lower
-                    && allowed.is_none_or(|allowed| allowed.get(row) == Some(&true))
-                {
+                if distance <= self.limit && distance >= self.lower && allowed.contains(row) {
                     let reference = match references {
                         References::From(first) => Some(first.wrapping_add(row as u64)),
                         References::Listed(all) => all.get(row).copied(),
@@ -119,7 +117,7 @@ impl Top {
 
     /// Adds rows of an earlier search.
     pub fn add_found(&mut self, distances: &[f32], references: &[u64]) {
-        self.add(distances, 0, References::Listed(references), None);
+        self.add(distances, 0, References::Listed(references), Allowed::ALL);
     }
 
     fn push(&mut self, distance: f32, reference: u64) {
@@ -171,7 +169,7 @@ mod tests {
     fn nearest(wanted: Wanted, distances: &[f32]) -> (Vec<u64>, Vec<f32>) {
         let mut top = Top::new(wanted).unwrap();
         for (row, distance) in distances.iter().enumerate() {
-            top.add(&[*distance], row, References::From(0), None);
+            top.add(&[*distance], row, References::From(0), Allowed::ALL);
         }
         let (mut references, mut found) = (Vec::new(), Vec::new());
         top.finish(&mut references, &mut found);

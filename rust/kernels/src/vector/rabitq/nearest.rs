@@ -4,6 +4,7 @@ use std::collections::BinaryHeap;
 
 use super::search::{Columns, Estimator, Query, Sink, search};
 use crate::error::{Result, ensure, out_of_range};
+use crate::vector::allowed::Allowed;
 
 /// A partition to search.
 pub struct Part<'a> {
@@ -93,19 +94,18 @@ pub fn nearest(
             part.rows.len(),
             num_rows,
         )?;
-        if let Some(allowed) = part.allowed {
-            ensure(
-                allowed.len() == num_rows,
-                "allowed rows",
-                allowed.len(),
-                num_rows,
-            )?;
-        }
+        let allowed = Allowed::new(part.allowed, num_rows)?;
         let mut run = |number: usize| {
             let (Some(query), Some(heap)) = (queries.get(number), heaps.get_mut(number)) else {
                 return Err(out_of_range("query, number"));
             };
-            let mut best = Best { heap, limits, part };
+            let rows = part.rows;
+            let mut best = Best {
+                heap,
+                limits,
+                rows,
+                allowed,
+            };
             search(estimator, part.columns, part.centroid, query, &mut best)
         };
         match part.queries {
@@ -122,7 +122,8 @@ pub fn nearest(
 struct Best<'a> {
     heap: &'a mut BinaryHeap<Hit>,
     limits: Limits,
-    part: &'a Part<'a>,
+    rows: &'a [u64],
+    allowed: Allowed<'a>,
 }
 
 impl Sink for Best<'_> {
@@ -136,10 +137,8 @@ impl Sink for Best<'_> {
     }
 
     #[inline]
-    fn is_allowed(&self, row: usize) -> bool {
-        self.part
-            .allowed
-            .is_none_or(|allowed| allowed.get(row).is_some_and(|&allowed| allowed))
+    fn allowed(&self, first: usize) -> u32 {
+        self.allowed.rows(first)
     }
 
     fn add(&mut self, row: usize, distance: f32) -> Result<()> {
@@ -147,11 +146,7 @@ impl Sink for Best<'_> {
         if !(self.limits.lower <= distance && is_below) {
             return Ok(());
         }
-        let row = *self
-            .part
-            .rows
-            .get(row)
-            .ok_or_else(|| out_of_range("rows"))?;
+        let row = *self.rows.get(row).ok_or_else(|| out_of_range("rows"))?;
         let hit = Hit {
             distance: distance + 0.0,
             row,

@@ -206,8 +206,8 @@ impl Estimate {
 pub trait Sink {
     /// Estimates above it are of no use.
     fn most(&self) -> f32;
-    /// Whether a row may be returned.
-    fn is_allowed(&self, row: usize) -> bool;
+    /// A bit for each of 32 rows from `first` on that may be returned.
+    fn allowed(&self, first: usize) -> u32;
     /// Takes the estimate of a row.
     fn add(&mut self, row: usize, distance: f32) -> Result<()>;
 }
@@ -288,6 +288,10 @@ impl<S: Sink> Scan<'_, S> {
         let groups = self.columns.signs.chunks(GROUP * width).zip(factors);
         for (number, (codes, (add, scale))) in groups.enumerate() {
             let first = number * GROUP;
+            let allowed = self.sink.allowed(first);
+            if allowed == 0 {
+                continue;
+            }
             let codes = if self.estimator.is_packed && add.len() == GROUP {
                 codes
             } else {
@@ -301,14 +305,14 @@ impl<S: Sink> Scan<'_, S> {
             };
             let bounds = self.bounds(&sums, add, scale, errors);
             // Most rows of a group are too far: a bit for each of the others.
-            let mut near = adder.not_above(&bounds, self.sink.most());
+            let mut near = allowed & adder.not_above(&bounds, self.sink.most());
             while near != 0 {
                 let row = near.trailing_zeros() as usize;
                 near &= near - 1;
                 let (Some(&bound), Some(&sum)) = (bounds.get(row), sums.get(row)) else {
                     break;
                 };
-                if bound > self.sink.most() || !self.sink.is_allowed(first + row) {
+                if bound > self.sink.most() {
                     continue;
                 }
                 let estimate = match further {
