@@ -78,32 +78,19 @@ pub fn unpack(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
 }
 
 /// Serialized sets of rows in any order, and the ends of each; `bounds` are the ends of the rows.
-pub fn pack(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
+pub fn pack(form: Form, rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
     let mut packed = Packed::default();
     for ends in bounds.windows(2) {
         let &[start, stop] = ends else { continue };
         let size = stop
             .checked_sub(start)
             .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
-        packed.push_rows(Form::Set, part(rows, start, size, "row")?)?;
+        packed.push_rows(form, part(rows, start, size, "row")?)?;
     }
     Ok((packed.data, packed.ends))
 }
 
-/// As `pack`, with one bitmap of 32 bits per upper half, whose length precedes it.
-pub fn pack_maps(rows: &[u64], bounds: &[usize]) -> Result<(Vec<u8>, Vec<i64>)> {
-    let mut packed = Packed::default();
-    for ends in bounds.windows(2) {
-        let &[start, stop] = ends else { continue };
-        let size = stop
-            .checked_sub(start)
-            .ok_or_else(|| Corrupt(format!("rows from {start} to {stop}")))?;
-        packed.push_rows(Form::Map, part(rows, start, size, "row")?)?;
-    }
-    Ok((packed.data, packed.ends))
-}
-
-/// The rows of several sets of `pack_maps`, and the ends of each with a first 0.
+/// The rows of several sets of `Form::Map`, and the ends of each with a first 0.
 pub fn unpack_maps(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)> {
     let (mut rows, mut ends) = (Vec::new(), vec![0]);
     let believed = believed(data.len());
@@ -119,7 +106,7 @@ pub fn unpack_maps(data: &[u8], bounds: &[usize]) -> Result<(Vec<u64>, Vec<i64>)
     Ok((rows, ends))
 }
 
-/// The rows of all of some sets of `pack_maps`, as one set of `pack`.
+/// The rows of all of some sets of `Form::Map`, as one of `Form::Set`.
 pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
     let mut all: BTreeMap<u32, RoaringBitmap> = BTreeMap::new();
     for ends_of_map in bounds.windows(2) {
@@ -144,7 +131,7 @@ pub fn unite_maps(data: &[u8], bounds: &[usize]) -> Result<Vec<u8>> {
     Ok(packed.data)
 }
 
-/// Unites the sets of `pack_maps` of each group.
+/// Unites the sets of `Form::Map` of each group.
 ///
 /// `order` are places of sets, `groups` the ends of the groups in it. A group of one set keeps the
 /// bytes of the set.
@@ -223,7 +210,7 @@ mod tests {
     #[test]
     fn sets_come_back() {
         let rows = [3, 1 << 40, 7, 7, 9];
-        let (data, ends) = pack(&rows, &[0, 2, 2, 5]).unwrap_or_default();
+        let (data, ends) = pack(Form::Set, &rows, &[0, 2, 2, 5]).unwrap_or_default();
         let bounds: Vec<usize> = ends
             .iter()
             .filter_map(|end| usize::try_from(*end).ok())
@@ -242,7 +229,7 @@ mod tests {
     #[test]
     fn maps_come_back() {
         let rows = [3, 1 << 40, 7, 7, 3, 9];
-        let (data, ends) = pack_maps(&rows, &[0, 2, 2, 6]).unwrap_or_default();
+        let (data, ends) = pack(Form::Map, &rows, &[0, 2, 2, 6]).unwrap_or_default();
         let bounds: Vec<usize> = ends
             .iter()
             .filter_map(|end| usize::try_from(*end).ok())
@@ -250,7 +237,7 @@ mod tests {
         let unpacked = unpack_maps(&data, &bounds).unwrap_or_default();
         assert_eq!(unpacked, (vec![3, 1 << 40, 3, 7, 9], vec![0, 2, 2, 5]));
         let all = unite_maps(&data, &bounds).unwrap_or_default();
-        let expected = pack(&[3, 7, 9, 1 << 40], &[0, 4]).unwrap_or_default();
+        let expected = pack(Form::Set, &[3, 7, 9, 1 << 40], &[0, 4]).unwrap_or_default();
         assert_eq!(all, expected.0);
         for cut in 0..data.len() {
             assert!(unite_maps(data.get(..cut).unwrap_or_default(), &bounds).is_err());
@@ -263,7 +250,6 @@ mod tests {
         assert!(RowBitmap::read(&[1, 0, 0]).is_err());
         assert!(unpack(&[0; 9], &[0, 9]).is_err());
         assert!(unpack(&[0; 8], &[0, 9]).is_err());
-        assert!(pack(&[1], &[0, 2]).is_err());
-        assert!(pack_maps(&[1], &[0, 2]).is_err());
+        assert!(pack(Form::Set, &[1], &[0, 2]).is_err());
     }
 }

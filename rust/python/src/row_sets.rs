@@ -2,6 +2,7 @@
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pilum_kernels::row_maps;
+use pilum_kernels::row_set_writer::Form;
 use pyo3::prelude::*;
 
 use crate::arrays::{Bytes, Made, corrupt, impossible, sizes, slice};
@@ -62,7 +63,7 @@ pub fn pack_row_sets<'py>(
     bounds: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<(Made<'py, u8>, Made<'py, i64>)> {
     let (rows, bounds) = (slice(&rows)?, sizes(&bounds)?);
-    let made = py.detach(|| row_maps::pack(rows, &bounds));
+    let made = py.detach(|| row_maps::pack(Form::Set, rows, &bounds));
     let (data, ends) = made.map_err(impossible)?;
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
 }
@@ -76,7 +77,7 @@ pub fn pack_row_maps<'py>(
     bounds: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<(Made<'py, u8>, Made<'py, i64>)> {
     let (rows, bounds) = (slice(&rows)?, sizes(&bounds)?);
-    let made = py.detach(|| row_maps::pack_maps(rows, &bounds));
+    let made = py.detach(|| row_maps::pack(Form::Map, rows, &bounds));
     let (data, ends) = made.map_err(impossible)?;
     Ok((data.into_pyarray(py), ends.into_pyarray(py)))
 }

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use super::common::first_common;
 use super::cursor::{Cursor, Decoded, total};
 use super::documents::END;
 use super::norms::Norms;
@@ -337,22 +338,8 @@ impl<'a> All<'a> {
         first.map_or(END - 1, |node| node.until(low))
     }
 
-    fn find(&mut self, mut target: u32) -> Result<u32> {
-        'again: loop {
-            for &i in &self.order {
-                if let Some(node) = self.nodes.get_mut(i) {
-                    let document = node.advance(target)?;
-                    if document == END {
-                        return Ok(END);
-                    }
-                    if document > target {
-                        target = document;
-                        continue 'again;
-                    }
-                }
-            }
-            return Ok(target);
-        }
+    fn find(&mut self, target: u32) -> Result<u32> {
+        first_common(&mut self.nodes, &self.order, target, Node::advance)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod bm25;
 pub mod candidates;
 pub mod choice;
 pub mod clause;
+pub mod common;
 pub mod cursor;
 pub mod documents;
 pub mod entries;

@@ -6,6 +6,7 @@
 //! For each pair of adjacent words, the distance in the document may exceed the one in the query
 //! by 0 to `slop` positions. All ways are tried: a word may occur several times.
 
+use super::common::first_common;
 use super::cursor::{Decoded, total};
 use super::documents::END;
 use super::phrase_word::Word;
@@ -156,7 +157,7 @@ impl<'a> Phrase<'a> {
 
     fn find(&mut self, mut target: u32) -> Result<()> {
         while target != END {
-            target = self.find_all_words(target)?;
+            target = first_common(&mut self.words, &self.order, target, Word::advance)?;
             if target == END || self.matches()? {
                 break;
             }
@@ -164,25 +165,6 @@ impl<'a> Phrase<'a> {
         }
         self.document = target;
         Ok(())
-    }
-
-    /// Moves to the first document with all words.
-    fn find_all_words(&mut self, mut target: u32) -> Result<u32> {
-        'again: loop {
-            for &i in &self.order {
-                if let Some(word) = self.words.get_mut(i) {
-                    let document = word.advance(target)?;
-                    if document == END {
-                        return Ok(END);
-                    }
-                    if document > target {
-                        target = document;
-                        continue 'again;
-                    }
-                }
-            }
-            return Ok(target);
-        }
     }
 
     fn matches(&mut self) -> Result<bool> {
