@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -18,11 +19,19 @@ from pilum.errors import InvalidInputError, UnknownArgumentError
 __all__ = [
     "MOST_COUNT",
     "MOST_UNSIGNED",
+    "integer_of",
+    "is_text",
     "optional_count",
     "positions",
+    "require_choice",
     "require_count",
+    "require_dict",
+    "require_function",
     "require_known",
+    "require_list",
+    "require_names",
     "require_row_ids",
+    "require_text",
     "require_texts",
     "with_keywords",
     "with_positions",
@@ -107,13 +116,21 @@ def _text(annotation: Any) -> Any:
     return getattr(annotation, "__forward_arg__", annotation)
 
 
+def integer_of(value: Any) -> int | None:
+    """Return an integer of Python or NumPy as one of Python; None for any other value."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
 def require_count(what: str, value: Any, least: int = 0, most: int = MOST_COUNT) -> int:
     """Return an integer argument; raise InvalidInputError unless it is from `least` to `most`."""
     if type(value) is int and least <= value <= most:
         return value
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = integer_of(value)
+    if number is None:
         raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
-    number = int(value)
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
     if number > most:
@@ -132,22 +149,65 @@ def require_known(what: str, given: Iterable[str], known: Collection[str]) -> No
     `what` is the call and its verb, such as "scans have", for the message.
     """
     if unknown := set(given).difference(known):
-        name = min(unknown)
-        close = difflib.get_close_matches(name, sorted(known), 1)
+        name = min(unknown, key=str)
+        close = difflib.get_close_matches(str(name), sorted(known), 1)
         meant = f"; did you mean {close[0]!r}?" if close else ""
         raise UnknownArgumentError(f"{what} no argument {name!r}{meant}")
+
+
+def require_text(what: str, value: Any) -> str:
+    """Return a text; raise InvalidInputError for any other value, or if UTF-8 has no form of it."""
+    if not is_text(value):
+        raise InvalidInputError(f"{what}: expected a text, found {value!r:.80}")
+    return cast("str", value)
+
+
+def require_choice(what: str, value: Any, *choices: str) -> None:
+    """Raise InvalidInputError unless an argument is one of some texts."""
+    if not (isinstance(value, str) and value in choices):
+        raise InvalidInputError(f"{what}: expected {' or '.join(choices)}, found {value!r:.80}")
+
+
+def require_list(what: str, values: Any) -> list[Any]:
+    """Return the items of an argument; raise InvalidInputError if it is one text, or no list."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"{what}: expected a list, found {values!r:.80}")
+    return list(values)
+
+
+def require_names(what: str, values: Any) -> list[str]:
+    """Return an argument as a list of texts; raise InvalidInputError if it is not one."""
+    names = require_list(what, values)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"{what}: expected names, found {name!r:.80}")
+    return names
+
+
+def require_dict(what: str, values: Any) -> dict[str, Any]:
+    """Return an argument as a dict with texts as keys; raise InvalidInputError if it is not one."""
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise InvalidInputError(f"{what}: expected a dict with names as keys, found {values!r:.80}")
+    return dict(values)
+
+
+def require_function(what: str, value: Any) -> None:
+    """Raise InvalidInputError unless an argument is a function or None."""
+    if value is not None and not callable(value):
+        raise InvalidInputError(f"{what}: expected a function, found {value!r:.80}")
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:
     """Return an argument as a dict of strings; raise InvalidInputError if it is not one."""
     if not isinstance(values, Mapping) or not all(
-        _is_text(text) for pair in values.items() for text in pair
+        is_text(text) for pair in values.items() for text in pair
     ):
         raise InvalidInputError(f"{what}: expected a dict of texts, found {values!r}")
     return dict(values)
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text that UTF-8 has a form of."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:  # half of a surrogate pair
@@ -163,7 +223,7 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
         indices = indices.combine_chunks()
     if isinstance(indices, pa.Array) and indices.null_count:
         raise InvalidInputError("indices: expected integers, found nulls")
-    found = np.asarray(indices if hasattr(indices, "__len__") else list(indices))
+    found = np.asarray(indices if hasattr(indices, "__len__") else require_list("indices", indices))
     if found.size == 0:
         return np.empty(0, np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
@@ -176,7 +236,7 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
 
 def require_row_ids(what: str, values: Any) -> NDArray[np.uint64]:
     """Return row ids or addresses; raise InvalidInputError unless they are uint64 numbers."""
-    listed = values if hasattr(values, "__len__") else list(values)
+    listed = values if hasattr(values, "__len__") else require_list(what, values)
     if (plain := _plain_integers(listed)) is not None:
         return plain.astype(np.uint64)
     try:
@@ -186,7 +246,7 @@ def require_row_ids(what: str, values: Any) -> NDArray[np.uint64]:
         if not pa.types.is_integer(found.type) or found.null_count:
             raise InvalidInputError(f"{what}: expected integers, found {found.type} or nulls")
         ids: NDArray[np.uint64] = found.cast(pa.uint64()).to_numpy()
-    except (OverflowError, TypeError, pa.ArrowException) as error:
+    except (OverflowError, TypeError, UnicodeEncodeError, pa.ArrowException) as error:
         raise InvalidInputError(f"{what}: expected integers without sign ({error})") from error
     return ids
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arguments import require_count, require_list, require_text
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import BLOB_V2
 from pilum.storage.base import Ranges, Source
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 DEFAULT_BLOB_BUFFER_SIZE = 512 * 1024
+
+_Bytes = bytes | bytearray | memoryview
 
 _STORAGE = pa.struct(
     {
@@ -82,14 +85,19 @@ class Blob:
             raise InvalidInputError("a blob has either data or a uri; a null blob is None")
         if self.uri == "":
             raise InvalidInputError("the uri of a blob is empty")
+        if not isinstance(self.data, _Bytes | None) or not isinstance(self.uri, str | None):
+            raise InvalidInputError(
+                f"a blob has bytes as its data, or a text as its uri; found {self.data!r:.80}, "
+                f"{self.uri!r:.80}"
+            )
         if (self.position is None) != (self.size is None):
             raise InvalidInputError("a range of a blob needs both position and size")
         if self.position is None or self.size is None:
             return
         if self.uri is None:
             raise InvalidInputError("position and size belong to a blob with a uri")
-        if self.position < 0 or self.size < 1:
-            raise InvalidInputError(f"a range of {self.size} bytes from {self.position}")
+        require_count("position", self.position)
+        require_count("size", self.size, 1)
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
@@ -138,7 +146,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
             TypeError: If a value is of another type.
             InvalidInputError: If a URI is empty.
         """
-        blobs = [_blob(value) for value in values]
+        blobs = [_blob(value) for value in require_list("values", values)]
         columns = [
             [None if blob is None else getattr(blob, member.name) for blob in blobs]
             for member in _STORAGE
@@ -157,7 +165,7 @@ def _blob(value: Any) -> Blob | None:
         return value
     if isinstance(value, str):
         return Blob(uri=value)
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _Bytes):
         return Blob.from_bytes(value)
     raise TypeError(f"a blob is bytes, a URI (str), a Blob or None, not {type(value).__name__}")
 
@@ -194,14 +202,18 @@ def blob_field(
             None.
         pack_file_size_threshold: Size at which a packed blob file is closed, in bytes; 1 GiB if
             None.
+
+    Raises:
+        InvalidInputError: If the name is not a text, or a size is not an integer from 0.
     """
+    require_text("name", name)
     thresholds = {
         "inline": inline_size_threshold,
         "dedicated": dedicated_size_threshold,
         "pack-file": pack_file_size_threshold,
     }
     metadata = {
-        f"lance-encoding:blob-{key}-size-threshold": str(value)
+        f"lance-encoding:blob-{key}-size-threshold": str(require_count(f"{key} threshold", value))
         for key, value in thresholds.items()
         if value is not None
     }
@@ -294,8 +306,7 @@ class BlobFile(io.BufferedIOBase):
     """
 
     def __init__(self, inner: BlobPlace, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
-        if buffer_size < 0:
-            raise InvalidInputError(f"buffer_size: expected at least 0, found {buffer_size}")
+        require_count("buffer_size", buffer_size)
         self._inner = inner
         self._buffer_size = buffer_size
         self._raw = _RawBlob(inner)

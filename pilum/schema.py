@@ -171,7 +171,10 @@ def schema_to_json(schema: pa.Schema) -> _Json:
 
     Raises:
         UnsupportedTypeError: If the form has no name for a type, such as a map.
+        InvalidInputError: If it is not a schema.
     """
+    if not isinstance(schema, pa.Schema):
+        raise InvalidInputError(f"schema: expected a schema of Arrow, found {schema!r:.80}")
     found: _Json = {"fields": [_field_to_json(field) for field in schema]}
     metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     return found | _metadata_to_json(metadata)
@@ -213,7 +216,7 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
     try:
         fields = [_field_of_json(field) for field in schema_json["fields"]]
         return restored_schema(pa.schema(fields, schema_json.get("metadata")))
-    except (AttributeError, KeyError, TypeError, ValueError, CorruptFileError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, CorruptFileError) as error:
         raise InvalidInputError(f"not a schema in JSON: {error!r}") from error
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
+from pilum.arguments import require_text
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.tokens import Analyzer
 
@@ -80,6 +81,6 @@ def tokenize(
     }
     if max_token_length is not ...:
         given["max_token_length"] = max_token_length
-    words = Analyzer(InvertedParameters.from_keywords(given)).words(query)
+    words = Analyzer(InvertedParameters.from_keywords(given)).words(require_text("query", query))
     first = words[0][1] if words else 0
     return [FtsToken(text, position - first) for text, position in words]

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from pilum.arguments import integer_of
 from pilum.arrays import join_arrays
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.few_rows import MANY_COLUMNS, number_columns, write_joined
@@ -92,9 +93,9 @@ class FileOptions:
     def __post_init__(self) -> None:
         for name in ("data_cache_bytes", "max_page_bytes", "max_rows_per_group"):
             size = getattr(self, name)
-            if size is not None and (not hasattr(size, "__index__") or size < 1):
+            if size is not None and (integer_of(size) or 0) < 1:
                 raise InvalidInputError(f"{name}: expected an integer above 0, found {size!r}")
-        if self.buffer_alignment not in {64, 128, 256, 512, 1024, 2048, _MAX_ALIGNMENT}:
+        if integer_of(self.buffer_alignment) not in {64, 128, 256, 512, 1024, 2048, _MAX_ALIGNMENT}:
             raise InvalidInputError(
                 f"buffer_alignment: expected a power of two from 64 to {_MAX_ALIGNMENT}, found "
                 f"{self.buffer_alignment!r}"

@@ -23,14 +23,14 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from pilum.arguments import require_count
+from pilum.arguments import require_count, require_dict, require_texts
 from pilum.dataset.namespaces import located_at, only_handler
 from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
 from pilum.parallel import renew_in_child
 from pilum.schema import LanceSchema
 from pilum.storage.base import IOStats, Store
 from pilum.storage.local import durable_at_commit, without_pending
-from pilum.storage.open import Location
+from pilum.storage.open import Location, location_text
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.publish import commit
@@ -145,12 +145,14 @@ class DatasetBase:
             raise InvalidInputError("storage_options_provider: pass storage_options")
         session = session_of(session, index_cache_size_bytes, metadata_cache_size_bytes)
         if default_scan_options:
-            self._scan_defaults = dict(default_scan_options)
-        self._uri = os.fspath(uri)
+            self._scan_defaults = require_dict("default_scan_options", default_scan_options)
+        self._uri = location_text(uri)
         found = located_at(uri, storage_options, namespace_client, table_id)
         handler = only_handler(found.commit_handler, commit_handler, commit_lock)
         storage_options = with_base_params(found.storage_options, base_store_params)
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = (
+            require_dict("storage_options", storage_options) if storage_options else {}
+        )
         store = open_table(
             self._uri,
             self._storage_options,
@@ -326,6 +328,8 @@ def session_of(
     session: Session | None, index_bytes: int | None, metadata_bytes: int | None
 ) -> Session | None:
     """Return the session of a dataset, which is a new one if sizes of its caches are given."""
+    if not isinstance(session, Session | None):
+        raise InvalidInputError(f"session: expected a Session, found {session!r:.80}")
     if index_bytes is None and metadata_bytes is None:
         return session
     if session is not None:
@@ -398,13 +402,12 @@ def properties_of(
     idempotency_key: JobKey | None = None,
 ) -> dict[str, str]:
     """Return the properties of a transaction, including the message and the key of its job."""
-    found = dict(transaction_properties or {})
+    given = transaction_properties
+    found = require_texts("transaction_properties", given) if given else {}
     if idempotency_key is not None:
         found[JOB_PROPERTY] = Job(idempotency_key).property()
     if commit_message is not None:
-        found[LANCE_COMMIT_MESSAGE_KEY] = commit_message
-    if not all(isinstance(text, str) for pair in found.items() for text in pair):
-        raise InvalidInputError(f"transaction properties and message must be texts, found {found}")
+        found |= require_texts("commit_message", {LANCE_COMMIT_MESSAGE_KEY: commit_message})
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pilum.arguments import optional_count
+from pilum.arguments import is_text, optional_count
 from pilum.arrays import without_nulls
 from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.inputs import to_reader
@@ -230,7 +230,7 @@ def _alteration(found: Any) -> Alteration:
     name, nullable, arrow_type = (found.get(key) for key in ("name", "nullable", "data_type"))
     if name is None and nullable is None and arrow_type is None:
         raise InvalidInputError(f"name, nullable or data_type must be given: {found!r}")
-    if not isinstance(name, str | None) or not isinstance(nullable, bool | None):
+    if not (name is None or is_text(name)) or not isinstance(nullable, bool | None):
         raise InvalidInputError(f"name must be a text and nullable a bool: {found!r}")
     return Alteration(found["path"], name, nullable, arrow_type)
 

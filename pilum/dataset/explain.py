@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
+from pilum.arguments import require_count, require_list
 from pilum.container.dry_run import explain_batches, explain_written
 from pilum.container.explain import PageExplanation, raw_bytes_of
 from pilum.container.open import field_reader, open_file
@@ -189,7 +190,10 @@ class LanceStats:
         Args:
             max_rows_per_group: A fragment with fewer rows, including deleted ones, counts as small.
 
+        Raises:
+            InvalidInputError: If it is not an integer, or negative.
         """
+        require_count("max_rows_per_group", max_rows_per_group)
         fragments = self._snapshot.manifest.fragments
         small = sum(fragment.physical_rows < max_rows_per_group for fragment in fragments)
         return DatasetStats(
@@ -235,6 +239,8 @@ def _of_table(
     fragment_ids: Collection[int] | None = None,
 ) -> Iterator[PageExplanation]:
     schema = _chosen(snapshot.schema, columns)
+    if fragment_ids is not None:
+        fragment_ids = require_list("fragment_ids", fragment_ids)
     for fragment in snapshot.manifest.fragments:
         if fragment_ids is not None and fragment.id not in fragment_ids:
             continue
@@ -267,7 +273,7 @@ def _of_rows(
 
 
 def _chosen(schema: Schema, columns: Sequence[str] | None) -> Schema:
-    return schema if columns is None else schema.project(columns)
+    return schema if columns is None else schema.project(require_list("columns", columns))
 
 
 def _alike(page: PageExplanation) -> tuple[str, str, str, bool]:

@@ -24,7 +24,7 @@ from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.rows import addresses_in
 from pilum.progress import FragmentWriteProgress
 from pilum.storage.local import durable_at_commit
-from pilum.storage.open import Location
+from pilum.storage.open import Location, location_text
 from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.model.base_options import with_base_params
 from pilum.table.model.deletion_vector import DeletionVector
@@ -42,10 +42,16 @@ _SCAN_DEFAULTS = {"with_row_id": False, "with_row_address": False, "batch_readah
 """The defaults of scan keywords that differ from those of a dataset."""
 
 
+def _require_dataset(dataset: object) -> None:
+    if not isinstance(dataset, DatasetBase):
+        raise InvalidInputError(f"dataset: expected an open table, found {dataset!r:.80}")
+
+
 class LanceFragment(FragmentColumns):
     """One fragment of a version of a table; returned by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
+        _require_dataset(dataset)
         self._dataset = dataset
         self._snapshot = dataset.snapshot
         self._fragment = self._find(fragment_id)
@@ -232,8 +238,9 @@ class LanceFragment(FragmentColumns):
             NotFoundError: If the file does not exist.
             CorruptFileError: If the file is damaged.
         """
+        _require_dataset(dataset)
         number = require_count("fragment_id", fragment_id)
-        file, num_rows = adopted_file(dataset.snapshot, filename)
+        file, num_rows = adopted_file(dataset.snapshot, location_text(filename))
         made = Fragment(FragmentId(number), (file,), num_rows)
         return FragmentMetadata.from_table(made)
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pyroaring import BitMap
 
+from pilum.arguments import require_function
 from pilum.progress import IndexProgress
 from pilum.progress_display import progress
 from pilum.table.indices.rows import OnRows
@@ -28,9 +29,13 @@ class Report:
         total: Number of rows.
         shown: Function that shows rows that were read.
         callback: Function that is called with messages; None for none.
+
+    Raises:
+        InvalidInputError: If the callback cannot be called.
     """
 
     def __init__(self, total: int, shown: OnRows, callback: OnProgress | None) -> None:
+        require_function("progress_callback", callback)
         self._total = total
         self._shown = shown
         self._callback = callback

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
-from pilum.arguments import require_count
+from pilum.arguments import require_count, require_list, require_names, require_text
 from pilum.dataset.index_forms import IndexConfig
 from pilum.dataset.index_reports import Report
 from pilum.dataset.vector_arguments import vector_keywords
@@ -145,14 +145,15 @@ def keywords_of(
 
 def index_name(name: Any) -> str:
     """Return the name of an index; raise InvalidInputError if it is empty, or a system index's."""
-    if not isinstance(name, str) or not name or name.startswith("__lance_"):
+    text = require_text("name", name)
+    if not text or text.startswith("__lance_"):
         raise InvalidInputError(f"name: {name!r} cannot be the name of an index")
-    return name
+    return text
 
 
 def one_column(column: str | Sequence[str]) -> str:
     """Return the only column of an index; raise UnsupportedFeatureError if there are several."""
-    columns = [column] if isinstance(column, str) else list(column)
+    columns = [column] if isinstance(column, str) else require_names("column", column)
     if len(columns) != 1:
         raise UnsupportedFeatureError(f"an index of several columns: {columns}; pass one")
     return columns[0]
@@ -176,7 +177,8 @@ def segments_named(snapshot: Snapshot, name: str) -> tuple[IndexSegment, ...]:
 
 def existing_of(snapshot: Snapshot, fragment_ids: Collection[int]) -> BitMap:
     """Return ids of fragments; raise InvalidInputError if one does not exist."""
-    wanted = BitMap([require_count("fragment_ids", number) for number in fragment_ids])
+    given = require_list("fragment_ids", fragment_ids)
+    wanted = BitMap([require_count("fragment_ids", number) for number in given])
     if missing := wanted - existing_fragments(snapshot):
         raise InvalidInputError(f"fragment_ids: the table has no fragments {list(missing)}")
     return wanted

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from pilum.arguments import with_keywords, with_positions
+from pilum.arguments import require_list, with_keywords, with_positions
 from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.explain import LanceStats
 from pilum.dataset.index_forms import (
@@ -351,7 +351,8 @@ class Indices(DatasetBase):
         from pilum.table.indices.statistics import prewarm
 
         del with_position
-        uuids = None if index_segments is None else {str(one) for one in index_segments}
+        given = None if index_segments is None else require_list("index_segments", index_segments)
+        uuids = None if given is None else set(map(str, given))
         prewarm(self._snapshot, name, uuids)
 
     def index_recall(

@@ -217,6 +217,10 @@ def _from_pandas(data: Any, schema: pa.Schema | None) -> pa.Table:
         raise SchemaMismatchError(f"the data does not fit the schema: {error.args[0]}") from error
 
 
+_MANY = ("__iter__", "__array__", "__arrow_array__", "__arrow_c_array__", "__arrow_c_stream__")
+"""Methods of which Arrow needs one to convert a value to an array."""
+
+
 def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table:
     if schema is not None and set(data) != set(schema.names):
         raise SchemaMismatchError(
@@ -228,7 +232,9 @@ def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table
 
 
 def _vectors(name: Any, values: Any) -> Any:
-    """Return a matrix as vectors, and any other value unchanged."""
+    """Return a matrix as vectors, and any other list of values unchanged."""
+    if not any(hasattr(values, method) for method in _MANY):
+        raise InvalidInputError(f"column {name!r}: expected a list of values, found {values!r:.80}")
     if not isinstance(values, np.ndarray) or values.ndim < 2:
         return values
     if 0 in values.shape[1:]:

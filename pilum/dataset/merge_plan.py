@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from pilum.arguments import require_names
 from pilum.arrays import storage_type
 from pilum.dataset.base import Retries
 from pilum.dataset.projection import bind_values
@@ -78,6 +79,8 @@ class MergePlan:
 
     def bound(self, snapshot: Snapshot, source: pa.Schema) -> Clauses:
         """Bind the clauses to the columns of both sides."""
+        if not isinstance(source, pa.Schema):
+            raise InvalidInputError(f"schema: expected a schema of Arrow, found {source!r:.80}")
         schema = snapshot.schema
         if len(set(source.names)) < len(source.names):
             raise InvalidInputError(f"columns of the source come twice: {source.names}")
@@ -202,7 +205,7 @@ class MergeClauses:
             names: The columns to write, including the keys. Other columns, such as an action flag,
                 are available to conditions only. By default all columns are written.
         """
-        columns = tuple(names)
+        columns = tuple(require_names("source_columns", names))
         if missing := [key for key in self._plan.on if key not in columns]:
             raise InvalidInputError(f"source_columns: the keys {missing} must be among them")
         return self._with(columns=columns)
@@ -235,7 +238,7 @@ class MergeClauses:
 
 
 def _keys(schema: Schema, on: str | Iterable[str] | None) -> list[str]:
-    names = [on] if isinstance(on, str) else list(on or schema.primary_key)
+    names = [on] if isinstance(on, str) else require_names("on", on or schema.primary_key)
     if not names:
         raise InvalidInputError("on: expected key columns, as the table has no primary key")
     if len(set(names)) < len(names):

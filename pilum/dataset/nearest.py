@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pilum.arguments import require_known
+from pilum.arguments import integer_of, require_known
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.vectors import VectorType, require_query
@@ -159,9 +159,9 @@ def _count(given: Mapping[str, Any], name: str, message: str, least: int) -> int
     value = given.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = integer_of(value)
+    if number is None:
         raise InvalidInputError(f"{name}: expected an integer, found {value!r:.80}")
-    number = int(value)
     if number < least:
         raise InvalidInputError(message.format(number))
     return number

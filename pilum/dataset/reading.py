@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arguments import positions, require_count, require_row_ids, with_keywords
+from pilum.arguments import (
+    integer_of,
+    positions,
+    require_choice,
+    require_count,
+    require_list,
+    require_row_ids,
+    with_keywords,
+)
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.checked_scans import checked_scan
@@ -343,8 +351,7 @@ class Reading(DatasetBase):
         """
         snapshot = self._snapshot
         rows = _addresses(snapshot, ids=ids, addresses=addresses, indices=indices)
-        if buffer_size < 0:
-            raise InvalidInputError(f"buffer_size: expected at least 0, found {buffer_size}")
+        require_count("buffer_size", buffer_size)
         places = blob_places(snapshot, blob_column, rows)
         return [None if place is None else BlobFile(place, buffer_size) for place in places]
 
@@ -406,11 +413,11 @@ class Reading(DatasetBase):
             As `take_blobs`; also InvalidInputError if a range exceeds its blob.
         """
         del io_buffer_size, preserve_order
-        if selector not in _SELECTORS:
-            raise InvalidInputError(
-                f"selector: expected one of {', '.join(_SELECTORS)}, found {selector!r}"
-            )
-        snapshot, wanted = self._snapshot, list(requests)
+        require_choice("selector", selector, *_SELECTORS)
+        snapshot, wanted = (
+            self._snapshot,
+            [_blob_range(one) for one in require_list("requests", requests)],
+        )
         rows = _addresses(snapshot, **{selector: [row for row, _, _ in wanted]})
         places = blob_places(snapshot, blob_column, rows)
         parts = [
@@ -459,9 +466,16 @@ class Reading(DatasetBase):
         return [LanceFragment._of(self, snapshot, item) for item in snapshot.manifest.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return the fragment with this id; None if it does not exist."""
+        """Return the fragment with this id; None if it does not exist.
+
+        Raises:
+            InvalidInputError: If the id is not an integer.
+        """
+        number = integer_of(fragment_id)
+        if number is None:
+            raise InvalidInputError(f"fragment_id: expected an integer, found {fragment_id!r:.80}")
         snapshot = self._snapshot
-        found = (item for item in snapshot.manifest.fragments if item.id == fragment_id)
+        found = (item for item in snapshot.manifest.fragments if item.id == number)
         one = next(found, None)
         return None if one is None else LanceFragment._of(self, snapshot, one)
 
@@ -502,9 +516,17 @@ def _addresses(
     return found
 
 
+def _blob_range(request: Any) -> tuple[Any, int, int]:
+    try:
+        row, offset, length = request
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"requests: expected (row, offset, length), found {request!r:.80}"
+        ) from None
+    return row, require_count("offset", offset), require_count("length", length)
+
+
 def _part(place: BlobPlace | None, offset: int, length: int) -> BlobPlace | None:
-    if offset < 0 or length < 0:
-        raise InvalidInputError(f"a part of a blob: {length} bytes from {offset}")
     if place is None:
         return None
     if offset + length > place.size:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arguments import require_count
+from pilum.arguments import require_count, require_list
 from pilum.dataset.index_forms import IndexDescription
 from pilum.errors import IndexNotFoundError, InvalidInputError
 from pilum.format.meta_columns import ROW_ID
@@ -212,11 +212,12 @@ def _combinations(
     """Yield settings, those that probe the fewest partitions first."""
     if ef is None:
         ef = [round(k * times) for times in _EFS] if has_graph else []
-    refined = [{"refine_factor": value} for value in refine_factor or ()] or [{}]
-    beams = [{"ef": value} for value in ef] or [{}]
+    factors = require_list("refine_factor", refine_factor or ())
+    refined = [{"refine_factor": value} for value in factors] or [{}]
+    beams = [{"ef": value} for value in require_list("ef", ef)] or [{}]
     for more in refined:
         for beam in beams:
-            for probes in nprobes or _NPROBES:
+            for probes in require_list("nprobes", nprobes or _NPROBES):
                 yield {"nprobes": probes, **beam, **more}
 
 

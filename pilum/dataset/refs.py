@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypedDict, TypeVar
 
-from pilum.arguments import require_texts
+from pilum.arguments import require_choice, require_texts
 from pilum.dataset.base import DatasetBase
-from pilum.errors import InvalidInputError
 from pilum.table.refs import branches, tags
 from pilum.table.refs.references import Located, Reference, locate
 
@@ -197,8 +196,8 @@ class Branches:
 def _ordered(
     items: Mapping[str, T], version: Callable[[T], int], order: str | None
 ) -> list[tuple[str, T]]:
-    if order not in {None, "asc", "desc"}:
-        raise InvalidInputError(f"order: expected asc or desc, found {order!r}")
+    if order is not None:
+        require_choice("order", order, "asc", "desc")
     sign = 1 if order == "asc" else -1
     return sorted(items.items(), key=lambda item: (sign * version(item[1]), item[0]))
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, TypedDict
 
 import pyarrow as pa
 
+from pilum.arguments import require_choice
 from pilum.dataset.base import DatasetBase, Retries, commit_change, commit_once
 from pilum.dataset.forms import Transaction
 from pilum.dataset.inputs import to_reader
@@ -244,8 +245,7 @@ class MergeInsertBuilder(MergeClauses):
         """
         if mode == "rewrite_columns":
             raise UnsupportedFeatureError("write_mode='rewrite_columns': rows are written whole")
-        if mode not in {"auto", "rewrite_rows"}:
-            raise InvalidInputError(f"write_mode: expected auto or rewrite_rows, found {mode!r}")
+        require_choice("write_mode", mode, "auto", "rewrite_rows")
         return self
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:

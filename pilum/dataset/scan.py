@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, Typed
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arguments import optional_count, require_count, require_known
+from pilum.arguments import optional_count, require_count, require_known, require_list
 from pilum.dataset.projection import Columns, Projection, project
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import scope_of
@@ -371,12 +371,13 @@ def _index_use(given: Mapping[str, Any]) -> IndexUse:
     return IndexUse(
         bool(given.get("use_scalar_index", True)),
         bool(given.get("fast_search", False)),
-        None if segments is None else frozenset(map(str, segments)),
+        None if segments is None else frozenset(map(str, require_list("index_segments", segments))),
     )
 
 
 def _ordering(found: Any) -> tuple[ColumnOrdering, ...]:
-    keys = [found] if isinstance(found, str | ColumnOrdering) else list(found)
+    is_one = isinstance(found, str | ColumnOrdering)
+    keys = [found] if is_one else require_list("order_by", found)
     ordering = []
     for key in keys:
         one = ColumnOrdering(key) if isinstance(key, str) else key

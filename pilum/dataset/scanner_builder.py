@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 
+from pilum.arguments import require_dict
 from pilum.dataset.projection import Columns
 from pilum.dataset.scan import BlobHandling, ColumnOrdering, HasFragmentId, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
@@ -42,7 +43,7 @@ class ScannerBuilder:
         Raises:
             InvalidInputError: If an argument does not exist.
         """
-        for name, value in default_opts.items():
+        for name, value in require_dict("default_opts", default_opts).items():
             if name not in _NAMES:
                 raise InvalidInputError(f"scans have no argument {name!r}")
             self._set(_NAMES[name], value)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from pyroaring import BitMap
 
+from pilum.arguments import require_list
 from pilum.dataset.base import DatasetBase, commit_operation
 from pilum.dataset.index_forms import IndexSegment as SegmentFolder
 from pilum.dataset.index_requests import index_name, segment_uuid, segments_named
@@ -43,7 +44,8 @@ def merge_uncommitted(dataset: DatasetBase, segments: Sequence[Index]) -> Index:
     Fragments whose values changed since a segment was built are left out.
     """
     snapshot = dataset.snapshot
-    opened = [_opened(snapshot, one.to_table()) for one in segments]
+    given = require_list("segments", segments)
+    opened = [_opened(snapshot, _index(one).to_table()) for one in given]
     if not opened:
         raise InvalidInputError("segments: expected at least one")
     last = opened[-1].segment
@@ -69,7 +71,7 @@ def commit_segments(
     snapshot = dataset.snapshot
     leaf = indexed_column(snapshot, column).leaf
     assert leaf is not None
-    given = [_described(snapshot, one, leaf.id) for one in segments]
+    given = [_described(snapshot, one, leaf.id) for one in require_list("segments", segments)]
     new = tuple(replace(one, name=index_name(name)).to_table() for one in given)
     if not new:
         raise InvalidInputError("segments: expected at least one")
@@ -102,7 +104,7 @@ def commit_new(dataset: DatasetBase, snapshot: Snapshot, operation: CreateIndex)
 def _described(snapshot: Snapshot, segment: Index | SegmentFolder, field_id: int) -> Index:
     """Return a segment with everything that its files say about it."""
     if not isinstance(segment, SegmentFolder):
-        return segment
+        return _index(segment)
     path = index_folder(str(segment_uuid(segment.uuid)))
     store = own_store(snapshot.store)
     sizes = {entry.name: entry.size for entry in store.list(path)}
@@ -120,6 +122,12 @@ def _described(snapshot: Snapshot, segment: Index | SegmentFolder, field_id: int
         files=[IndexFile(name, size) for name, size in sizes.items()],
         index_details=(VectorIndexType.type_url, details),
     )
+
+
+def _index(segment: object) -> Index:
+    if not isinstance(segment, Index):
+        raise InvalidInputError(f"segments: expected an Index, found {segment!r:.80}")
+    return segment
 
 
 def _opened(snapshot: Snapshot, entry: IndexSegment) -> OpenSegment:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pilum.arguments import require_texts
+from pilum.arguments import require_list, require_names, require_text, require_texts
 from pilum.dataset.base import DatasetBase, commit_operation, properties_of
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.fields import Field, FieldId
@@ -81,9 +81,7 @@ class Settings(DatasetBase):
             CommitConflictError: If a concurrent commit set the same keys.
             InvalidInputError: If keys are not strings.
         """
-        if isinstance(keys, str):
-            raise InvalidInputError(f"keys: expected a list of texts, found {keys!r}")
-        self.update_config(dict.fromkeys(keys))
+        self.update_config(dict.fromkeys(require_names("keys", keys)))
 
     def update_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
         """Update the metadata of the table; the arguments are those of `update_config`.
@@ -145,7 +143,7 @@ class Settings(DatasetBase):
             number = _field_id(snapshot.schema, path)
             known = fields.get(number, MapUpdate()).values
             update = map_update(f"field {path!r}", values, replace)
-            fields[number] = MapUpdate({**known, **update.values}, replace)
+            fields[number] = MapUpdate({**known, **update.values}, bool(replace))
         commit_operation(self, snapshot, UpdateConfig(fields=fields))
 
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
@@ -154,7 +152,8 @@ class Settings(DatasetBase):
         Use `update_field_metadata` with `replace=True` instead.
         """
         _deprecated("replace_field_metadata", "update_field_metadata")
-        self.update_field_metadata({field_name: new_metadata}, replace=True)
+        name = require_text("field_name", field_name)
+        self.update_field_metadata({name: new_metadata}, replace=True)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
         """Return the base paths that may contain data files of the pinned version, by id."""
@@ -223,7 +222,7 @@ def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
 
 def bases_to_commit(bases: Iterable[DatasetBasePath]) -> tuple[BasePath, ...]:
     """Convert base paths for an operation; the id 0 requests a free id."""
-    return tuple(map(_to_commit, bases))
+    return tuple(map(_to_commit, require_list("base paths", bases)))
 
 
 def _to_commit(base: DatasetBasePath) -> BasePath:

@@ -28,6 +28,7 @@ from pilum.dataset.inputs import batch_of, in_form_of
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
+from pilum.storage.open import location_text
 from pilum.table.changes.add_columns import (
     in_structs,
     merge_of,
@@ -73,7 +74,7 @@ class BatchUDF:
             raise InvalidInputError(f"output_schema: expected a schema, found {output_schema!r}")
         self.func = func
         self.output_schema = output_schema
-        self.checkpoint_file = None if checkpoint_file is None else os.fspath(checkpoint_file)
+        self.checkpoint_file = None if checkpoint_file is None else location_text(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
         """Call the function on a batch."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Any, Self, TypedDict
 
-from pilum.arguments import MOST_UNSIGNED, require_count
+from pilum.arguments import MOST_UNSIGNED, require_count, require_function
 from pilum.dataset.base import DatasetBase, publish, store_of
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
@@ -355,6 +355,7 @@ class Versions(DatasetBase):
         Raises:
             As `shallow_clone`. After any error, including an interrupt, no file is left.
         """
+        require_function("progress", progress)
 
         def copy(source: Snapshot, target: Store) -> Manifest:
             return clone.deep_clone(source, target, progress)

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, TypedDict
 
 import pyarrow as pa
 
+from pilum.arguments import require_choice, require_names
 from pilum.container.writer import FileOptions
 from pilum.dataset.base import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import mentions_blobs, to_reader
@@ -172,12 +173,11 @@ class Write:
         """Check the keywords of a write that describe its files, rows and commit."""
         given = {**WRITE_DEFAULTS, **keywords}.get
         schema_mode, targets = given("schema_mode"), given("target_bases")
-        if schema_mode not in {None, "merge"}:
-            raise InvalidInputError(f"schema_mode: expected merge, found {schema_mode!r}")
+        if schema_mode is not None:
+            require_choice("schema_mode", schema_mode, "merge")
         if schema_mode and mode != "append":
             raise InvalidInputError("schema_mode: only with mode='append'")
-        if isinstance(targets, str):
-            raise InvalidInputError(f"target_bases: expected a list of names, found {targets!r}")
+        targets = () if targets is None else tuple(require_names("target_bases", targets))
         if targets and given("target_all_bases"):
             raise InvalidInputError("pass target_bases or target_all_bases, not both")
         if given("storage_options_provider") is not None:
@@ -193,7 +193,7 @@ class Write:
             properties_of(given("commit_message"), given("transaction_properties"), job),
             bool(given("enable_stable_row_ids")),
             initial_bases=bases_to_commit(bases) if bases else (),
-            target_bases=tuple(targets or ()),
+            target_bases=targets,
             all_bases=bool(given("target_all_bases")),
         )
 
@@ -261,10 +261,7 @@ class _Observer:
 
 
 def _ingests(external: Any, allows_uris: Any) -> bool:
-    if external not in {"reference", "ingest"}:
-        raise InvalidInputError(
-            f"external_blob_mode: expected reference or ingest, found {external!r}"
-        )
+    require_choice("external_blob_mode", external, "reference", "ingest")
     if external == "ingest" and allows_uris:
         raise InvalidInputError(
             "allow_external_blob_outside_bases: there are no references with "
@@ -385,8 +382,7 @@ def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...])
 
 
 def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | None:
-    if mode not in _MODES:
-        raise InvalidInputError(f"mode: expected one of {', '.join(_MODES)}, found {mode!r}")
+    require_choice("mode", mode, *_MODES)
     try:
         snapshot = pinned or Snapshot.latest(store)
     except DatasetNotFoundError:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 
-from pilum.arguments import MOST_UNSIGNED, require_count, require_known, with_keywords
+from pilum.arguments import (
+    MOST_UNSIGNED,
+    require_count,
+    require_known,
+    require_list,
+    require_texts,
+    with_keywords,
+)
 from pilum.dataset.base import DatasetBase, options_of, properties_of, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
@@ -232,23 +239,29 @@ def _seconds(timeout: timedelta | None) -> float:
 def _merged(transactions: Sequence[Transaction]) -> Transaction:
     fragments: list[FragmentMetadata] = []
     properties: dict[str, str] = {}
-    for transaction in transactions:
+    for transaction in require_list("transactions", transactions):
         if not isinstance(getattr(transaction, "operation", None), LanceOperation.Append):
             raise InvalidInputError(f"transactions: expected appends, found {transaction!r}")
         fragments += transaction.fragments
-        properties |= transaction.transaction_properties or {}
+        properties |= require_texts(
+            "transaction_properties", transaction.transaction_properties or {}
+        )
     if not transactions:
         raise InvalidInputError("transactions: expected at least one")
-    read_version = min(transaction.read_version for transaction in transactions)
+    read_version = min(map(_read_version, transactions))
     operation = LanceOperation.Append(fragments)
     return Transaction(read_version, operation, transaction_properties=properties)
+
+
+def _read_version(transaction: Transaction) -> int:
+    return require_count("read_version", transaction.read_version, most=MOST_UNSIGNED)
 
 
 def _transaction(
     store: Store, operation: LanceOperation.BaseOperation | Transaction, read_version: int | None
 ) -> Transaction:
     if isinstance(operation, Transaction):
-        if read_version not in {None, operation.read_version}:
+        if read_version is not None and read_version != _read_version(operation):
             raise InvalidInputError(
                 f"read_version: the transaction is for {operation.read_version}, not {read_version}"
             )

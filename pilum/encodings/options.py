@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
+from pilum.arguments import integer_of
 from pilum.errors import InvalidInputError
 
 __all__ = ["EncodingOptions"]
@@ -157,10 +159,11 @@ class _Rule:
     test: Callable[[Any], bool]
 
     def allows(self, value: Any) -> bool:
-        number = self.kind is not str
-        if isinstance(value, bool) or isinstance(value, str) == number:
-            return False
-        return self.test(value) and (self.kind is not int or hasattr(value, "__index__"))
+        if self.kind is str:
+            return isinstance(value, str) and self.test(value)
+        is_real = self.kind is float and isinstance(value, Real) and not isinstance(value, bool)
+        number = value if is_real else integer_of(value)
+        return number is not None and self.test(number)
 
     def parse(self, text: str) -> Any | None:
         """Parse a value; return None if it is not allowed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pilum.arguments import positions, require_count
+from pilum.arguments import positions, require_count, require_names
 from pilum.cache import FileCaches
 from pilum.container.open import field_reader, open_file
 from pilum.container.raw import RawReader
@@ -133,15 +133,14 @@ class LanceFileReader:
         return reader
 
     def _open(self, store: Store, name: str, columns: Sequence[str] | None) -> None:
-        if isinstance(columns, str):
-            raise InvalidInputError(f"columns: expected names, found {columns!r}")
+        names = None if columns is None else require_names("columns", columns)
         self._store = store
         self._name = name
         caches = FileCaches.private(name, DEFAULT_SESSION.descriptions)
         self._reader = open_file(store.source(name), caches)
         self._rows = _FileRows(store, name, self._reader)
         schema = self._reader.schema
-        self._schema = schema if columns is None else schema.project(columns)
+        self._schema = schema if names is None else schema.project(names)
 
     def read_all(
         self, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from pilum.errors import InvalidInputError, NotFoundError
 from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
-from pilum.storage.open import Location, open_store
+from pilum.storage.open import Location, location_text, open_store
 from pilum.storage.vended import options_of_table
 from pilum.table.write.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
@@ -35,6 +34,14 @@ class ListResult:
 
     common_prefixes: list[str]
     objects: list[str]
+
+
+def _path(path: object) -> str:
+    """Return the path of a file; raise InvalidInputError if no file can have it."""
+    text = location_text(path)
+    if not text:
+        raise InvalidInputError("expected the path of a file, found an empty text")
+    return text
 
 
 class LanceFileSession:
@@ -64,7 +71,7 @@ class LanceFileSession:
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
         """Open a file for reading; see `LanceFileReader`."""
-        return LanceFileReader.within(self._store, path, columns)
+        return LanceFileReader.within(self._store, _path(path), columns)
 
     def open_writer(
         self,
@@ -79,7 +86,7 @@ class LanceFileSession:
         """Start a new file; see `LanceFileWriter`. `keep_original_array` has no effect."""
         del keep_original_array
         options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
-        return LanceFileWriter.within(self._store, path, schema, version, options)
+        return LanceFileWriter.within(self._store, _path(path), schema, version, options)
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
         """Start a packed blob file, which holds blobs of a data file one after another.
@@ -109,18 +116,18 @@ class LanceFileSession:
     def contains(self, path: str) -> bool:
         """Return whether a file exists."""
         try:
-            self._store.source(path).close()
+            self._store.source(_path(path)).close()
         except (NotFoundError, IsADirectoryError):
             return False
         return True
 
     def list(self, path: str | None = None) -> list[str]:
         """List all files below a folder, at any depth."""
-        return list(self._walk(path or ""))
+        return list(self._walk(location_text(path or "")))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
         """List the direct entries of a folder."""
-        folder = path or ""
+        folder = location_text(path or "")
         return ListResult(
             [_join(folder, name) for name in self._store.folders(folder)],
             [_join(folder, entry.name) for entry in self._store.list(folder)],
@@ -134,7 +141,7 @@ class LanceFileSession:
             InvalidInputError: If the range exceeds the file.
         """
         first, count = require_count("offset", offset), require_count("length", length)
-        source = self._store.source(path)
+        source = self._store.source(_path(path))
         try:
             if first + count > source.size:
                 raise InvalidInputError(
@@ -155,9 +162,13 @@ class LanceFileSession:
         self._store.delete(path)
 
     def upload_file(self, local_path: Location, remote_path: str) -> None:
-        """Copy a local file to a path in the session."""
-        with open(os.fspath(local_path), "rb") as file:
-            sink = self._store.sink(remote_path)
+        """Copy a local file to a path in the session.
+
+        Raises:
+            FileNotFoundError: If there is no local file.
+        """
+        with open(location_text(local_path), "rb") as file:
+            sink = self._store.sink(_path(remote_path))
             try:
                 while data := file.read(_COPY_BYTES):
                     sink.write(data)
@@ -172,9 +183,9 @@ class LanceFileSession:
         Raises:
             NotFoundError: If the file does not exist.
         """
-        source = self._store.source(remote_path)
+        source = self._store.source(_path(remote_path))
         try:
-            with open(os.fspath(local_path), "wb") as file:
+            with open(location_text(local_path), "wb") as file:
                 for start in range(0, source.size, _COPY_BYTES):
                     size = min(_COPY_BYTES, source.size - start)
                     file.write(source.read(Ranges.of((start, size)))[0].data)

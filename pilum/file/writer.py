@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from pilum.arguments import require_text
 from pilum.container.open import new_file
 from pilum.container.writer import DataFileWriter, FileOptions
 from pilum.encodings.options import EncodingOptions
@@ -100,6 +101,8 @@ class LanceFileWriter:
         self._store = store
         self._options = options
         self._name = name
+        if not isinstance(schema, pa.Schema | None):
+            raise InvalidInputError(f"schema: expected a schema of Arrow, found {schema!r:.80}")
         self._asked = None if version is None else FileVersion.parse(version)
         self._file: DataFileWriter | None = None
         self._alignment: Alignment | None = None
@@ -114,8 +117,11 @@ class LanceFileWriter:
 
         Raises:
             SchemaMismatchError: If the columns or their types differ from those of the file.
-            InvalidInputError: If a column that is not nullable holds a null, or the file is closed.
+            InvalidInputError: If a column that is not nullable holds a null, the file is closed, or
+                this is not a batch or table.
         """
+        if not isinstance(batch, pa.RecordBatch | pa.Table):
+            raise InvalidInputError(f"expected a record batch or a table, found {batch!r:.80}")
         file = self._writable(batch.schema)
         assert self._alignment is not None
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
@@ -125,9 +131,11 @@ class LanceFileWriter:
         """Add an entry to the metadata of the schema, or replace the entry of the same key.
 
         Raises:
-            InvalidInputError: If the file is closed.
+            InvalidInputError: If the file is closed, or key or value is not a text.
         """
         self._require_open()
+        require_text("key", key)
+        require_text("value", value)
         if self._file is None:
             self._waiting.append((key, value))
         else:
@@ -137,9 +145,11 @@ class LanceFileWriter:
         """Add a global buffer and return the number by which readers find it, from 1 on.
 
         Raises:
-            InvalidInputError: If the file is closed, or has no schema yet.
+            InvalidInputError: If the file is closed, or has no schema yet, or this is not bytes.
             UnsupportedFormatError: If the file version has no global buffers.
         """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidInputError(f"data: expected bytes, found {data!r:.80}")
         return self._writable(None).add_global_buffer(data)
 
     def close(self) -> int | None:

@@ -215,6 +215,8 @@ class Schema:
         """
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for column in columns:
+            if not isinstance(column, str):
+                raise InvalidInputError(f"expected the name of a column, found {column!r:.80}")
             name, *path = (column,) if column in self.by_name else column.split(".")
             wanted.setdefault(name, []).append(tuple(path))
         fields = tuple(self.field(name).project(paths) for name, paths in wanted.items())

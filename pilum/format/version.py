@@ -120,6 +120,10 @@ class FileVersion(Enum):
             UnsupportedVersionError: If the version of the format is not supported.
             InvalidInputError: If the text is not a version.
         """
+        if not isinstance(text, str):
+            raise InvalidInputError(
+                f"data storage version: expected a text such as '2.2', found {text!r:.80}"
+            )
         if text in {"next", str(FileVersion.V2_3)}:
             raise UnsupportedVersionError(
                 f"data storage version {text!r} is read only: {FileVersion.V2_3} is not final yet, "

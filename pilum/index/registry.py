@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
 from pilum.index.inverted.inverted import INVERTED
 from pilum.index.minhash.minhash_lsh import MINHASH_LSH
@@ -46,7 +46,10 @@ def index_type(name: str) -> IndexType[Any]:
 
     Raises:
         UnsupportedFeatureError: If there is none.
+        InvalidInputError: If the name is not a text.
     """
+    if not isinstance(name, str):
+        raise InvalidInputError(f"index_type: expected a name such as 'BTREE', found {name!r:.80}")
     wanted = _OTHER_NAMES.get(name.upper(), name.upper())
     found = {one.name: one for one in _TYPES}.get(wanted)
     if found is None:

@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
+from pilum.arguments import require_dict
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
 from pilum.storage.system import slashed
 
-__all__ = ["CLOUD_SCHEMES", "Location", "object_uri", "open_beside", "open_object", "open_store"]
+__all__ = [
+    "CLOUD_SCHEMES",
+    "Location",
+    "location_text",
+    "object_uri",
+    "open_beside",
+    "open_object",
+    "open_store",
+]
 
 Location: TypeAlias = str | os.PathLike[str]
 """A path or URI."""
@@ -45,7 +54,7 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
         InvalidInputError: If the location or an option is malformed.
         MissingDependencyError: If the package that the store needs is not installed.
     """
-    text = os.fspath(uri)
+    text = location_text(uri)
     if _scheme_of(text) in CLOUD_SCHEMES:
         # Users of local tables should not wait for the import of these modules.
         from pilum.storage.cloud import open_cloud
@@ -53,7 +62,8 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
         return open_cloud(text, storage_options)
     if not storage_options:
         return LocalStore(_local_path(text))
-    given = {key.lower(): value for key, value in storage_options.items()}
+    options = require_dict("storage_options", storage_options)
+    given = {key.lower(): value for key, value in options.items()}
     if given.keys() - set(_LOCAL_OPTIONS):
         from pilum.storage.cloud_options import warn_about_unknown
 
@@ -71,7 +81,7 @@ def open_object(
     uri: Location, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, str]:
     """Return the store that contains one object, and the name of the object in it."""
-    text = os.fspath(uri)
+    text = location_text(uri)
     is_cloud = _scheme_of(text) in CLOUD_SCHEMES
     folder, slash, name = (text if is_cloud else _local_path(text)).rpartition("/")
     if not slash or not name or folder.endswith("/"):
@@ -85,13 +95,24 @@ def object_uri(store: Store, path: str) -> str:
     return Path(place).as_uri() if _scheme_of(place) is None else quote(place, safe="/:@")
 
 
+def location_text(uri: object) -> str:
+    """Return a path or URI as a text; raise InvalidInputError if nothing can lie there."""
+    text = os.fspath(uri) if isinstance(uri, str | os.PathLike) else None
+    try:
+        if isinstance(text, str) and b"\0" not in text.encode("utf-8", "surrogateescape"):
+            return text
+    except UnicodeEncodeError:  # half of a surrogate pair
+        pass
+    raise InvalidInputError(f"expected a path or URI, found {uri!r:.80}")
+
+
 def _scheme_of(text: str) -> str | None:
     match = _SCHEME.match(text) if "://" in text else None
     return match[1].lower() if match else None
 
 
 def _local_path(text: str) -> str:
-    if not text or "\0" in text:
+    if not text:
         raise InvalidInputError(f"expected a path or URI, found {text!r}")
     scheme = _scheme_of(text)
     path = os.path.expanduser(text) if scheme is None else _path_of_uri(text, scheme)

@@ -148,7 +148,7 @@ def test_two_who_take_one_name_conflict(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         ({"target_bases": ["none"]}, "no base path 'none'"),
-        ({"target_bases": "root"}, "list of names"),
+        ({"target_bases": "root"}, "target_bases: expected a list"),
         ({"target_bases": ["root"], "target_all_bases": True}, "not both"),
         ({"initial_bases": ["x"]}, "DatasetBasePath"),
         ({"initial_bases": [DatasetBasePath("")]}, "DatasetBasePath"),

@@ -12,6 +12,7 @@ Source: docs/format/vector-indices.md.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -331,7 +332,7 @@ def _graph(given: Mapping[str, Any]) -> GraphParameters:
 
 
 def _num_partitions(given: Any) -> int | None:
-    if isinstance(given, float):
+    if isinstance(given, float) and math.isfinite(given):
         warnings.warn("num_partitions is float, converting to int", stacklevel=2)
         given = int(given)
     return optional_count("num_partitions", given, 1)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from pilum.arguments import is_text
 from pilum.errors import CorruptFileError, InvalidInputError, JobMismatchError, VersionNotFoundError
 from pilum.storage.base import Store
 from pilum.table.model.manifest import Manifest
@@ -87,11 +88,11 @@ class Job:
     content: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.key, str) and self.key:
+        if is_text(self.key) and self.key:
             return
         if isinstance(self.key, tuple) and len(self.key) == 2:
             app_id, number = self.key
-            if isinstance(app_id, str) and app_id and type(number) is int and number >= 0:
+            if is_text(app_id) and app_id and type(number) is int and number >= 0:
                 return
         raise InvalidInputError(
             "idempotency_key: expected a text, or a pair of a text and a number from 0, "

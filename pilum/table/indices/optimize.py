@@ -28,6 +28,7 @@ from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
+from pilum.arguments import require_names
 from pilum.errors import UnsupportedFeatureError
 from pilum.table.indices.build import (
     NewIndex,
@@ -183,7 +184,7 @@ def _wanted(snapshot: Snapshot, names: Collection[str] | None) -> Iterator[Seque
     """Yield the segments of the indices to optimize."""
     entries = index_segments(snapshot.manifest.index_section)
     all_names = {one.name: None for one in entries if not is_system_index(one.message)}
-    for name in all_names if names is None else names:
+    for name in all_names if names is None else require_names("index_names", names):
         found, usable = named_segments(snapshot, name)
         if len(found) == len(usable):
             yield usable

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.blocks import number_array
+from pilum.errors import InvalidInputError
 from pilum.format.fields import Field
 from pilum.format.meta_columns import (
     CREATED_AT_VERSION,
@@ -84,6 +85,8 @@ class ScanColumn:
         self.formed: Field | None = None
         self.leaf: Field | None = None
         self._members: list[str] = []
+        if not isinstance(name, str):
+            raise InvalidInputError(f"expected the name of a column, found {name!r:.80}")
         if name in schema.by_name:
             self.field = self.leaf = schema.by_name[name]
             self.formed = self.field.in_form(form) if form else self.field

@@ -27,6 +27,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
+from pilum.arguments import integer_of
 from pilum.cache import SHARED_DESCRIPTIONS, Cache, CachePart, CacheStats, FileCaches
 from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
@@ -135,9 +136,10 @@ def _capacity(name: str, size_bytes: int | None, backend: CacheBackend | None) -
 def _limit(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+    number = integer_of(value)
+    if number is None or number < 0:
         raise InvalidInputError(f"{name}: expected a number of bytes, found {value!r}")
-    return int(value)
+    return number
 
 
 def _backend_bytes(name: str, backend: CacheBackend) -> int:

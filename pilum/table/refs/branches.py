@@ -163,7 +163,7 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
     The errors are those of `LanceDataset.create_branch`. If the store fails, the branch does not
     exist.
     """
-    if name in {MAIN, None}:
+    if name is None or name == MAIN:
         raise InvalidInputError(f"branch {name!r}: this is the main line")
     line = source.line.other(_new_name(name))
     _require_absent(line.root, name)

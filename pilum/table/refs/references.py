@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pilum.arguments import integer_of
 from pilum.errors import BranchNotFoundError, DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.refs.branches import branch_records, load_branch
@@ -69,12 +70,13 @@ def _newest(line: Line) -> int:
 
 
 def _number(version: Any) -> int:
-    if isinstance(version, bool) or not hasattr(version, "__index__"):
+    number = integer_of(version)
+    if number is None:
         raise InvalidInputError(
             "version: expected a number, the name of a tag or (branch, number), where None is the "
             f"main line or the newest version; found {version!r}"
         )
-    return int(version)
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from urllib.parse import parse_qsl, unquote
 
+from pilum.arguments import require_dict, require_function
 from pilum.errors import (
     CommitConflictError,
     CommitError,
@@ -40,6 +41,7 @@ from pilum.errors import (
     InvalidInputError,
 )
 from pilum.storage.base import Store, write_object
+from pilum.storage.open import location_text
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.base_options import open_line_store, open_with_bases
 from pilum.table.model.manifest_file import exists, listed_manifests, newest_listed_manifest
@@ -74,6 +76,7 @@ _REFUSALS = frozenset(
 """Immediate errors of a file system, after which no write can still succeed later."""
 
 
+@runtime_checkable
 class CommitHandler(Protocol):
     """Interface that decides which manifest becomes a version. Safe to use from several threads."""
 
@@ -162,6 +165,9 @@ class LockedPut(ConditionalPut):
     """
 
     lock: CommitLock
+
+    def __post_init__(self) -> None:
+        require_function("commit_lock", self.lock)
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
         """Check for the manifest and write it, both under the lock.
@@ -274,13 +280,18 @@ def open_table(
     raised if several arguments specify how versions are decided: `commit_lock` keeps writers apart,
     `commit_handler` decides.
     """
-    options = dict(storage_options or {})
-    location, dynamo = _without_parameter(os.fspath(uri))
+    options = require_dict("storage_options", storage_options) if storage_options else {}
+    location, dynamo = _without_parameter(location_text(uri))
     deciders: list[CommitHandler] = [
         *_named(dynamo, options),
         *([LockedPut(commit_lock)] if commit_lock else []),
         *([commit_handler] if commit_handler else []),
     ]
+    for decider in deciders:
+        if not isinstance(decider, CommitHandler):
+            raise InvalidInputError(
+                f"commit_handler: expected a CommitHandler, found {decider!r:.80}"
+            )
     if len(deciders) > 1 and any(decider != deciders[0] for decider in deciders):
         raise InvalidInputError(
             f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
@@ -296,7 +307,7 @@ def handler_named(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> CommitHandler:
     """Return the commit handler of a table that is opened without a lock or handler."""
-    _, dynamo = _without_parameter(os.fspath(uri))
+    _, dynamo = _without_parameter(location_text(uri))
     return next(_named(dynamo, storage_options or {}), ConditionalPut())
 
 

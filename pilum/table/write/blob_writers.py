@@ -289,6 +289,8 @@ class _BlobWriter:
     """
 
     def __init__(self, store: Store, data_file: str, blob_id: int) -> None:
+        if not isinstance(data_file, str):
+            raise InvalidInputError(f"expected the path of a data file, found {data_file!r:.80}")
         stem = data_file.rpartition("/")[2].removesuffix(_SUFFIX)
         if not (data_file.endswith(_SUFFIX) and stem):
             raise InvalidInputError(f"{data_file!r} is not the path of a data file, *{_SUFFIX}")
