@@ -228,6 +228,36 @@ def test_columns_of_binary_that_are_not_marked_as_json(place: Path) -> None:
         assert dataset.version == dataset.latest_version == 3
 
 
+@pytest.mark.parametrize(
+    ("kind", "one", "filter"),
+    [
+        (pa.list_(pa.int64()), [2, 1], "a = [2, 1]"),
+        (pa.large_list(pa.string()), ["x"], "array_has(a, 'x')"),
+        (pa.list_(pa.int64(), 2), [2, 1], "a = [2, 1]"),
+        (pa.struct({"b": pa.int64()}), {"b": 3}, "a.b = 3"),
+    ],
+    ids=["lists", "large lists", "vectors", "structs"],
+)
+def test_zone_maps_of_nested_values_are_kept(
+    tmp_path: Path, kind: pa.DataType, one: Any, filter: str
+) -> None:
+    """The reference makes them, without ends of zones; both libraries go on with what is there."""
+    column = pa.array([one, None, one] * 4, kind)
+    _reference(str(tmp_path / "t"), column, "ZONEMAP", "2.2", rows_per_zone=5)
+    for library in (pilum, lance):
+        library.write_dataset(pa.table({"a": column}), str(tmp_path / "t"), mode="append")
+        dataset = library.dataset(str(tmp_path / "t"))
+        dataset.optimize.optimize_indices(num_indices_to_merge=5)
+        assert dataset.stats.index_stats("i")["num_unindexed_rows"] == 0
+        dataset.optimize.compact_files()
+        for other in (pilum, lance):
+            table: Any = other.dataset(str(tmp_path / "t"))
+            third = table.count_rows() // 3
+            counts = [table.count_rows(f) for f in (filter, "a IS NULL", "a IS NOT NULL")]
+            assert counts == [2 * third, third, 2 * third]
+            assert len(table.list_indices()) == 1
+
+
 @pytest.mark.parametrize("values", [["b", "a", None], [2, 1, None]], ids=["texts", "integers"])
 def test_zone_maps_of_dictionaries_are_kept(tmp_path: Path, values: list[Any]) -> None:
     """The reference makes them, without bounds; both libraries go on with what the other wrote."""

@@ -277,7 +277,8 @@ def _bounds_of_others(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Ar
 
 def _ends(values: pa.Array, bounds: NDArray[np.int64]) -> list[pa.Array]:
     """Return the least and the greatest value of each zone."""
-    if pt.is_dictionary(values.type):  # indices of the reference, which stores none of them
+    # Indices that the reference creates, without any ends.
+    if pt.is_dictionary(values.type) or pt.is_nested(values.type):
         return [pa.nulls(len(bounds) - 1, values.type)] * 2
     zones = [
         values.slice(start, stop - start)
