@@ -76,6 +76,7 @@ CALLS: list[tuple[str, Callable[[pilum.LanceDataset, Any], object], tuple[Any, .
     ("defaults", opens("default_scan_options"), (UNHASHABLE, 5), "default_scan_options: exp"),
     ("session", opens("session"), ([1], "x"), "session: expected"),
     ("order", scans("order_by"), (5,), "order_by: expected"),
+    ("callback", scans("scan_stats_callback"), ([1], "x"), "scan_stats_callback: expected"),
     ("segments", scans("index_segments"), (5,), "index_segments: expected"),
     ("nearest", scans("nearest"), ({1: 2, "column": "v"},), "no argument 1"),
     ("fragment", calls("get_fragment"), (UNHASHABLE, 1.5, "0"), "fragment_id: expected"),

@@ -89,7 +89,7 @@ class Reading(DatasetBase):
             fragment_readahead: A hint without effect.
             io_buffer_size: A hint without effect.
             use_stats: A hint without effect.
-            late_materialization: A hint without effect.
+            late_materialization: A hint without effect: a bool, or names of columns.
             prefilter: Whether a search looks only at rows that match the filter. Otherwise the
                 filter is tested for the best rows, and fewer than `limit` may remain.
             disable_scoring_autoprojection: Whether a search leaves `_score` or `_distance` out

@@ -8,19 +8,28 @@ checked, but have no effect. With a search (`searches.py`), the best rows are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arguments import optional_count, require_count, require_known, require_list
+from pilum.arguments import (
+    optional_count,
+    require_choice,
+    require_count,
+    require_function,
+    require_known,
+    require_list,
+    require_names,
+)
 from pilum.dataset.projection import Columns, Projection, project
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import scope_of
 from pilum.format.blobs import materialized
-from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS, ROW_ID
+from pilum.format.schema import Schema
 from pilum.format.text_forms import TEXT_FORMS, TextForm
 from pilum.table.indices.index_use import ANY_INDEX, IndexUse
 from pilum.table.read.ordering import ColumnOrdering
@@ -182,6 +191,8 @@ class Scan:
             name: value for name, value in keywords.items() if value is not None
         }
         _require_valid(given)
+        if "late_materialization" in given:
+            _require_columns(snapshot.schema, given["late_materialization"])
         _split_filter(given)
         use = _index_use(given)
         search = _search(snapshot, given, use)
@@ -284,13 +295,18 @@ def _require_valid(given: Mapping[str, Any]) -> None:
             "include_deleted_rows needs with_row_id, which distinguishes deleted rows"
         )
     blobs = given.get("blob_handling", _BLOB_HANDLING[0])
-    _require_choice("blob_handling", blobs, _BLOB_HANDLING)
-    _require_choice("strings_as", given.get("strings_as", TEXT_FORMS[0]), TEXT_FORMS)
+    require_choice("blob_handling", blobs, *_BLOB_HANDLING)
+    require_choice("strings_as", given.get("strings_as", TEXT_FORMS[0]), *TEXT_FORMS)
+    require_function("scan_stats_callback", given.get("scan_stats_callback"))
 
 
-def _require_choice(name: str, given: Any, known: Sequence[str]) -> None:
-    if given not in known:
-        raise InvalidInputError(f"{name}: expected one of {', '.join(known)}, found {given!r}")
+def _require_columns(schema: Schema, hint: Any) -> None:
+    """Check a hint that may name columns; like the reference, this does not look into structs."""
+    if isinstance(hint, bool):
+        return
+    for name in require_names("late_materialization", hint):
+        if name not in schema.by_name and name not in META_COLUMNS:
+            schema.field(name.partition(".")[0])
 
 
 def _projected(

@@ -13,6 +13,7 @@ from interop.comparison import assert_same
 
 import pilum
 from pilum.dataset import ColumnOrdering
+from pilum.errors import InvalidInputError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -71,6 +72,19 @@ def test_rows_come_in_the_same_order(
     assert_same(ours, theirs)
     orderings: Any = [Theirs(*key) for key in keys]
     assert_same(pilum.dataset(uri).to_table(order_by=orderings, **arguments), theirs)
+
+
+def test_columns_of_a_hint(uri: str) -> None:
+    """Names of columns that do not exist are errors of both; members of structs are not checked."""
+    hint: Any
+    for hint in (["i", "id"], ("i",), [], ["_rowid"], ["s.none"], True):
+        for library in (pilum, lance):
+            assert library.dataset(uri).scanner(late_materialization=hint).count_rows() > 0
+    for hint in (["none"], ["none.id"], ["I"], "i", 5, [1]):
+        with pytest.raises((RuntimeError, ValueError)):
+            lance.dataset(uri).scanner(late_materialization=hint)
+        with pytest.raises(InvalidInputError, match=r"no column|late_materialization: expected"):
+            pilum.dataset(uri).scanner(late_materialization=hint)
 
 
 def test_deleted_rows_are_the_same(uri: str) -> None:
