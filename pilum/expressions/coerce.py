@@ -382,8 +382,9 @@ def _common(types: Sequence[pa.DataType], sides: Sequence[Typed]) -> pa.DataType
     for other in types[1:]:
         common = common_type(arrow, other)
         if common is None:
-            where = " and ".join(filter(None, map(_named, sides)))
-            raise FilterError(f"{arrow} does not compare with {other} ({where}); cast one of them")
+            named = " and ".join(filter(None, map(_named, sides)))
+            where = f" ({named})" if named else ""
+            raise FilterError(f"{arrow} does not compare with {other}{where}; cast one of them")
         arrow = common
     return arrow
 

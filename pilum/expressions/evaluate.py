@@ -47,6 +47,7 @@ from pilum.expressions.types import FALSE, TRUE, is_text, scalar_of
 
 __all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]
 
+_ONE, _NO_PLACE = scalar_of(1), scalar_of(None, pa.int64())
 _CHECKED: dict[str, Callable[..., Datum]] = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
@@ -155,15 +156,26 @@ def _or(node: Or, batch: pa.RecordBatch) -> Datum:
 
 def _guarded(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
     """Evaluate a node that can fail only for the given rows: `x <> 0 AND 1 / x > 2` works."""
-    if compares_column(node) or not any(
-        isinstance(below, Arithmetic | Cast | Call) for below in walk(node)
-    ):
+    if isinstance(rows, pa.Scalar) and not rows.as_py() and _can_fail(node):
+        return rows
+    return _of_rows(node, batch, rows)
+
+
+def _of_rows(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
+    """Evaluate a node, for the given rows only if it can fail; its value is null for others."""
+    if isinstance(rows, pa.Scalar) or rows.true_count == len(rows) or not _can_fail(node):
         return evaluate(node, batch)
-    if isinstance(rows, pa.Scalar) or rows.true_count == len(rows):
-        return evaluate(node, batch) if isinstance(rows, pa.Array) or rows.as_py() else rows
     part = filtered(batch, rows)
-    found = to_array(evaluate(node, part).cast(pa.bool_()), part.num_rows)
-    return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.bool_()), rows, found)
+    found = to_array(evaluate(node, part), part.num_rows)
+    places = pc.subtract(pc.cumulative_sum(rows.cast(pa.int64())), _ONE)
+    return found.take(pc.if_else(rows, places, _NO_PLACE))
+
+
+def _can_fail(node: Expression) -> bool:
+    """Return whether there are values for which a node cannot be evaluated."""
+    if compares_column(node):
+        return False
+    return any(isinstance(below, Arithmetic | Cast | Call) for below in walk(node))
 
 
 def _not(node: Not, batch: pa.RecordBatch) -> Datum:
@@ -263,8 +275,24 @@ def _geometry(node: Geometry, batch: pa.RecordBatch) -> Datum:
 
 
 def _call(node: Call, batch: pa.RecordBatch) -> Datum:
+    if node.name in _LAZY:
+        return _coalesce(node, batch)
     arguments = [evaluate(argument, batch) for argument in node.arguments]
     return FUNCTIONS[node.name].apply(*arguments)
+
+
+_LAZY = {"coalesce", "ifnull", "nvl"}
+
+
+def _coalesce(node: Call, batch: pa.RecordBatch) -> Datum:
+    """Evaluate each argument for the rows that need it, as those for which it fails may not."""
+    result = evaluate(node.arguments[0], batch)
+    for argument in node.arguments[1:]:
+        missing = pc.is_null(result)
+        if not (missing.as_py() if isinstance(missing, pa.Scalar) else missing.true_count):
+            return result
+        result = pc.coalesce(result, _of_rows(argument, batch, missing))
+    return result
 
 
 _EVALUATORS: dict[type[Expression], Callable[..., Datum]] = {

@@ -73,6 +73,36 @@ def test_null_is_unknown(condition: str, expected: list[int]) -> None:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
+        ("coalesce(a, CAST(s AS INT)) = 7", [2]),
+        ("ifnull(a, CAST(s AS INT)) = 1", [0]),
+        ("nvl(a, 10 / (a - 1)) = 2", [1]),
+        ("coalesce(c, CAST(s AS DOUBLE), 5.0) = 5.0", [3]),
+        ("coalesce(NULL, a, CAST(s AS INT)) IS NULL", [3]),
+        ("coalesce(1, CAST(s AS INT)) = 1", [0, 1, 2, 3]),
+        ("coalesce(CAST(NULL AS STRING), upper(s)) = 'X'", [0, 1]),
+    ],
+)
+def test_a_replacement_is_evaluated_for_the_rows_that_need_it(
+    condition: str, expected: list[int]
+) -> None:
+    """`CAST(s AS INT)` fails for the rows whose value is not null, as in the reference."""
+    found = rows(
+        condition,
+        a=[1, 2, None, None],
+        c=[0.5, 1.5, None, None],
+        s=["x", "X", "7", None],
+    )
+    assert found == expected
+
+
+def test_a_replacement_that_is_needed_may_fail() -> None:
+    with pytest.raises(FilterError, match="cannot evaluate"):
+        rows("coalesce(a, CAST(s AS INT)) = 7", a=[1, None], s=["7", "x"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
         ("f = f", [0, 1, 2, 4]),
         ("f <> f", []),
         ("f > 1e300", [0]),

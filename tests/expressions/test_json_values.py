@@ -56,6 +56,10 @@ def test_values_are_those_of_the_reference(tmp_path: Path) -> None:
         ("json_get_string(j, '0') = 'first'", [5]),
         ("json_get_string(j, 1) = 'second'", [5]),
         ("json_get_bool(j, 'b')", [1]),
+        ("coalesce(json_get_int(j, 'x'), 9) = 9", [2, 3, 4, 5]),
+        # 's' of the first two rows is no integer, but these rows do not need it.
+        ("coalesce(json_get_int(j, 'x'), json_get_int(j, 's'), 5) = 5", [0, 2, 3, 4, 5]),
+        ("coalesce(json_get_string(j, 0), json_get_string(j, 's')) is null", [2, 3, 4]),
     ],
 )
 def test_filters(tmp_path: Path, filter: str, rows: list[int]) -> None:
