@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -43,7 +44,8 @@ class CachedDataset:
         folder = cache if isinstance(cache, str | Path) else None
         self._stream = stream
         self._folder = TemporaryDirectory(prefix=_PREFIX, dir=folder)
-        self._has_begun = self._is_complete = False
+        self._first_iteration = Lock()
+        self._is_complete = False
         self._closed = weakref.finalize(self, self._folder.cleanup)
 
     @property
@@ -53,15 +55,14 @@ class CachedDataset:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if not self._closed.alive:
             raise InvalidInputError("the cache is closed")
+        if self._first_iteration.acquire(blocking=False):  # and never released: there is only one
+            return self._first()
         if self._is_complete:
             return self._again()
-        if self._has_begun:
-            raise InvalidInputError(
-                "the first iteration over the batches has not reached their end, so that they are "
-                "not in the cache; finish it first, or create another cache"
-            )
-        self._has_begun = True
-        return self._first()
+        raise InvalidInputError(
+            "the first iteration over the batches has not reached their end, so that they are not "
+            "in the cache; finish it first, or create another cache"
+        )
 
     def _first(self) -> Iterator[pa.RecordBatch]:
         batches = iter(self._stream)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
+from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -51,3 +57,35 @@ def test_an_unfinished_first_iteration_is_no_cache() -> None:
 def test_other_places_are_refused(cache: object) -> None:
     with pytest.raises(InvalidInputError, match="cache: expected a folder or True"):
         CachedDataset(once(), cache)  # type: ignore[arg-type]
+
+
+def test_threads_that_begin_together_do_not_share_the_file() -> None:
+    """Both take each step of the method before either takes the next; one is refused."""
+    cached = CachedDataset(once())
+    steps = Barrier(2)
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        del argument
+        if frame.f_code is not CachedDataset.__iter__.__code__:
+            return None
+        if event == "line":
+            with suppress(BrokenBarrierError):  # the other thread has left the method
+                steps.wait(10)
+        return trace
+
+    def begin() -> object:
+        sys.settrace(trace)
+        try:
+            return iter(cached)
+        except InvalidInputError as error:
+            return error
+        finally:
+            sys.settrace(None)
+            steps.abort()
+
+    with ThreadPoolExecutor(2) as threads:
+        found = [task.result() for task in [threads.submit(begin) for _ in range(2)]]
+    [refusal] = [one for one in found if isinstance(one, InvalidInputError)]
+    assert "has not reached their end" in str(refusal)
+    [first] = [one for one in found if isinstance(one, Iterator)]
+    assert list(first) == list(cached) == BATCHES
