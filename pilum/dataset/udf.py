@@ -6,6 +6,7 @@ A checkpoint file contains the finished results of a long computation:
     batches      fragment, number of the batch, key      the values, as an Arrow stream
     fragments    fragment, key                           the finished data file
 
+All three are preceded by their SHA-256, as SQLite does not notice damaged bytes.
 The file is a SQLite database: a process that is killed while writing leaves the previous content
 intact. A key covers everything that the values depend on, as far as it is known: the table, the
 fragment with its files and deleted rows, the columns that are read, and the batch size. Results
@@ -54,8 +55,12 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, data BLOB);
 CREATE TABLE IF NOT EXISTS batches
     (fragment INTEGER, number INTEGER, key TEXT, data BLOB, PRIMARY KEY (fragment, number));
-CREATE TABLE IF NOT EXISTS fragments (fragment INTEGER PRIMARY KEY, key TEXT, data TEXT);
+CREATE TABLE IF NOT EXISTS fragments (fragment INTEGER PRIMARY KEY, key TEXT, data BLOB);
 """
+_LAYOUT = 2
+"""Is part of every key, so that results of another layout are computed again."""
+
+_CHECKSUM_BYTES = 32
 
 
 class BatchUDF:
@@ -262,11 +267,11 @@ class Checkpoint:
     def schema(self) -> pa.Schema | None:
         """Return the schema of the results; None if there are no results yet."""
         data = self._find("SELECT data FROM results WHERE key = ?", self._key())
-        return None if data is None else self._table(data).schema
+        return None if data is None else _table(data).schema
 
     def keep_schema(self, schema: pa.Schema) -> None:
         """Store the schema of the results."""
-        self._keep("results", self._key(), _stream(schema.empty_table()))
+        self._keep("results", self._key(), _sealed(_stream(schema.empty_table())))
 
     def batch(self, fragment: Fragment, number: int) -> pa.RecordBatch | None:
         """Return the stored values of a batch; None if there are none."""
@@ -276,13 +281,13 @@ class Checkpoint:
         )
         if data is None:
             return None
-        (batch,) = self._table(data).combine_chunks().to_batches() or [None]
+        (batch,) = _table(data).combine_chunks().to_batches() or [None]
         return batch
 
     def keep_batch(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> None:
         """Store the values of a batch."""
         data = _stream(pa.Table.from_batches([batch]))
-        self._keep("batches", fragment.id, number, self._key(fragment), data)
+        self._keep("batches", fragment.id, number, self._key(fragment), _sealed(data))
 
     def file(self, fragment: Fragment, new: Schema) -> DataFile | None:
         """Return the finished data file of a fragment, if it still exists."""
@@ -292,10 +297,7 @@ class Checkpoint:
         )
         if data is None:
             return None
-        try:
-            file = DataFile.from_json(json.loads(data))
-        except (RecursionError, TypeError, ValueError) as error:
-            raise CorruptFileError(f"no data file: {error}", self.path) from error
+        file = DataFile.from_json(json.loads(data))
         try:
             with closing(self.store.source(file.path_in_table)) as source:
                 return file if source.size == file.size_bytes else None
@@ -304,7 +306,8 @@ class Checkpoint:
 
     def keep_file(self, fragment: Fragment, new: Schema, file: DataFile) -> None:
         """Record a finished data file and drop its values, which are no longer needed."""
-        row = (fragment.id, self._key(fragment, new), json.dumps(file.to_json()))
+        data = json.dumps(file.to_json()).encode()
+        row = (fragment.id, self._key(fragment, new), _sealed(data))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO fragments VALUES (?, ?, ?)", row)
             database.execute("DELETE FROM batches WHERE fragment = ?", (fragment.id,))
@@ -314,10 +317,15 @@ class Checkpoint:
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 
-    def _find(self, query: str, *values: Any) -> Any:
+    def _find(self, query: str, *values: Any) -> bytes | None:
         """Return the data of the row that a query selects; None if there is none."""
         with self._open() as database:
-            (data,) = database.execute(query, values).fetchone() or (None,)
+            (stored,) = database.execute(query, values).fetchone() or (None,)
+        if stored is None:
+            return None
+        data = stored[_CHECKSUM_BYTES:] if isinstance(stored, bytes) else b""
+        if stored != _sealed(data):
+            raise CorruptFileError("results whose checksum differs", self.path)
         return data
 
     def _keep(self, table: str, *row: Any) -> None:
@@ -338,18 +346,19 @@ class Checkpoint:
                 f"checkpoint_file: {self.path!r} cannot be used ({error}); name another one"
             ) from error
 
-    def _table(self, data: bytes) -> pa.Table:
-        try:
-            table = pa.ipc.open_stream(data).read_all()
-            table.schema.names  # noqa: B018 - decoded here, where they may not be UTF-8
-        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
-            raise CorruptFileError(f"no values: {error}", self.path) from error
-        return table
-
     def _key(self, fragment: Fragment | None = None, new: Schema | None = None) -> str:
         columns = [message.SerializeToString().hex() for message in new.to_proto()] if new else []
-        facts = [self.store.uri, self.reads, fragment and fragment.to_json(), columns]
+        facts = [_LAYOUT, self.store.uri, self.reads, fragment and fragment.to_json(), columns]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _sealed(data: bytes) -> bytes:
+    """Return data after their checksum."""
+    return hashlib.sha256(data).digest() + data
+
+
+def _table(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
 
 
 def _stream(table: pa.Table) -> bytes:
