@@ -14,10 +14,9 @@ import datetime
 import math
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.arrays import python_value
@@ -25,6 +24,7 @@ from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
 from pilum.expressions.geometry.layouts import EXTENSION_NAME, LISTS, layout_of
 from pilum.expressions.lists import is_list, list_scalar
+from pilum.expressions.moments import at_zone, floor_in_units
 from pilum.expressions.nodes import (
     Cast,
     Column,
@@ -52,7 +52,6 @@ from pilum.expressions.types import (
 __all__ = [
     "Typed",
     "align",
-    "at_zone",
     "cast_to",
     "compared_exactly",
     "fit",
@@ -65,12 +64,8 @@ __all__ = [
 ]
 
 _HALF_ENDS = 65520
+_LEAST_UNITS, _MOST_UNITS = -(2**63), 2**63 - 1
 _UNIT_OF_DIGITS = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
-_MOST_SECONDS = {"s": 2**63, "ms": 2**63 // 10**3, "us": 2**63 // 10**6, "ns": 2**63 // 10**9}
-"""The most seconds before and after 1970 that timestamps of each unit hold."""
-
-_ZONE_SECONDS = 24 * 3600
-"""Local time differs by less from UTC."""
 
 
 def scalar(value: LiteralValue) -> pa.Scalar:
@@ -149,16 +144,21 @@ def _fit_temporal(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
     if not is_temporal(value.type):
         return None
     if pt.is_timestamp(target) and target.tz and not getattr(value.type, "tz", None):
-        local = _try_cast(value, pa.timestamp(target.unit))
-        return None if local is None else at_zone(local, target.tz)
+        return _fit_local(value, target)
     there = _try_cast(value, target)
     back = None if there is None else _try_cast(there, value.type)
     return there if back is not None and back.equals(value) else None
 
 
-def at_zone(local: Any, zone: str) -> Any:
-    """Read wall-clock timestamps (scalar or array) as local times of a zone."""
-    return pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+def _fit_local(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
+    """Return the moment at which clocks of a zone show a date or timestamp."""
+    if not (pt.is_timestamp(value.type) or pt.is_date(value.type)):
+        return None
+    number, is_whole = floor_in_units(value, target)
+    if not is_whole or not _LEAST_UNITS <= number <= _MOST_UNITS:
+        return None
+    local = _try_cast(value, pa.timestamp(target.unit))
+    return scalar_of(number, target) if local is None else at_zone(local, target.tz)
 
 
 def _try_cast(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
@@ -301,7 +301,7 @@ def _own_decimal(side: Typed) -> Typed:
 def compared_exactly(operator: str, side: Typed, constant: Expression) -> Expression | None:
     """Compare integers or timestamps with a constant that their type cannot hold.
 
-    Such constants are 1.5, and the year 9999 for nanoseconds.
+    Such constants are 1.5, half a second for seconds, and the year 9999 for nanoseconds.
 
     Returns:
         A comparison with an integer, or a test that no or every value passes, and null for null;
@@ -325,13 +325,9 @@ def _compared_integers(operator: str, side: Typed, value: pa.Scalar) -> Expressi
     number = value.as_py()
     if not math.isfinite(number) or fit(value, arrow) is not None:
         return None
-    floor, is_signed = math.floor(number), pt.is_signed_integer(arrow)
+    is_signed = pt.is_signed_integer(arrow)
     most = 2 ** (arrow.bit_width - is_signed) - 1
-    least = -most - 1 if is_signed else 0
-    if operator not in {"=", "<>"} and least <= floor < most:
-        bound = Constant(scalar_of(floor, arrow))
-        return Compare("<=" if operator in {"<", "<="} else ">", side.node, bound)
-    return _compared_beyond(operator, side, is_above=floor >= most)
+    return _compared_above(operator, side, math.floor(number), -most - 1 if is_signed else 0, most)
 
 
 def _compared_timestamps(operator: str, side: Typed, value: pa.Scalar) -> Expression | None:
@@ -339,11 +335,18 @@ def _compared_timestamps(operator: str, side: Typed, value: pa.Scalar) -> Expres
         value = parse_temporal(value.as_py(), side.type)
     if not (pt.is_timestamp(value.type) or pt.is_date(value.type)):
         return None
-    seconds = int(value.cast(pa.timestamp("s"), safe=False).value)
-    margin = _ZONE_SECONDS if side.type.tz else 0
-    if abs(seconds) <= _MOST_SECONDS[side.type.unit] + margin:
+    floor, is_whole = floor_in_units(value, side.type)
+    if is_whole and _LEAST_UNITS <= floor <= _MOST_UNITS:
         return None
-    return _compared_beyond(operator, side, is_above=seconds > 0)
+    return _compared_above(operator, side, floor, _LEAST_UNITS, _MOST_UNITS)
+
+
+def _compared_above(operator: str, side: Typed, floor: int, least: int, most: int) -> Expression:
+    """Compare values from `least` to `most` with a constant above `floor` that none equals."""
+    if operator not in {"=", "<>"} and least <= floor < most:
+        bound = Constant(scalar_of(floor, side.type))
+        return Compare("<=" if operator in {"<", "<="} else ">", side.node, bound)
+    return _compared_beyond(operator, side, is_above=floor >= most)
 
 
 def _compared_beyond(operator: str, side: Typed, is_above: bool) -> Expression:

@@ -15,11 +15,11 @@ import pyarrow.types as pt
 
 from pilum.arrays import filtered
 from pilum.errors import FilterError
-from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare
 from pilum.expressions.functions import FUNCTIONS, Datum
 from pilum.expressions.geometry.layouts import named
 from pilum.expressions.lists import cast_lists, compare_lists, is_list
+from pilum.expressions.moments import at_zone, local_time
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -248,7 +248,7 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     if pt.is_timestamp(target) and target.tz and not getattr(source, "tz", None):
         return at_zone(values.cast(pa.timestamp(target.unit)), target.tz)
     if pt.is_timestamp(source) and source.tz and pt.is_date(target):
-        values = pc.local_timestamp(values)
+        values = local_time(values)
     return values.cast(target)
 
 

@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.arrays import list_offsets
-from pilum.errors import SchemaMismatchError
+from pilum.errors import FilterError, SchemaMismatchError
+from pilum.expressions.moments import at_zone
 from pilum.format.fields import Field, FieldId
 
 __all__ = ["cast_field", "is_castable"]
@@ -92,7 +93,7 @@ def _of_same_id(old: Field, child: Field) -> Field:
 def _checked_cast(array: pa.Array, name: str, arrow: pa.DataType) -> pa.Array:
     try:
         return _cast(array, arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (FilterError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
         raise SchemaMismatchError(
             f"column {name!r}: values of type {array.type} do not fit {arrow}: {error}"
         ) from error
@@ -108,7 +109,7 @@ def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     if pt.is_decimal(arrow) and arrow.scale < array.type.scale:
         array = pc.round(array, arrow.scale, round_mode="half_towards_infinity")
     if pt.is_timestamp(arrow) and arrow.tz and not getattr(array.type, "tz", None):
-        return pc.assume_timezone(_cast(array, pa.timestamp(arrow.unit)), arrow.tz)
+        return at_zone(_cast(array, pa.timestamp(arrow.unit)), arrow.tz, unclear="raise")
     return pc.cast(array, options=pc.CastOptions(arrow, allow_time_truncate=True))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+import pilum
+from pilum.errors import SchemaMismatchError
 from pilum.table.changes.cast import is_castable
 
 TYPES: dict[str, pa.DataType] = {
@@ -90,3 +94,12 @@ def test_types_change_where_the_reference_lets_them() -> None:
         for old in TYPES
     ]
     assert lines == [line.split() for line in GOLDEN.strip().split("\n")]
+
+
+@pytest.mark.parametrize(("number", "zone"), [(2**63 - 1, "-11:30"), (-(2**63), "+14:00")])
+def test_times_whose_moment_the_type_does_not_hold(tmp_path: Path, number: int, zone: str) -> None:
+    rows = pa.table({"a": pa.array([number], pa.int64()).cast(pa.timestamp("us"))})
+    dataset = pilum.write_dataset(rows, tmp_path / "t")
+    with pytest.raises(SchemaMismatchError, match="too far from 1970"):
+        dataset.alter_columns({"path": "a", "data_type": pa.timestamp("us", zone)})
+    assert dataset.to_table() == rows
