@@ -12,7 +12,7 @@ from pilum.index.vector.row_masks import RowMask
 from pilum.index.vector.segment import VectorIndex
 from pilum.lazy import cached_property
 from pilum.table.indices.live import live_rows
-from pilum.table.indices.segments import OpenSegment
+from pilum.table.indices.open_segments import OpenSegment
 
 __all__ = ["CodedRows", "CodedSegment"]
 

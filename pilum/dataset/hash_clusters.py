@@ -27,8 +27,9 @@ from pilum.index.vector.flat import FlatQuantizer
 from pilum.index.vector.metrics import Metric
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.vectors import matrix
+from pilum.table.indices.open_segments import open_segment
 from pilum.table.indices.rows import indexed_column
-from pilum.table.indices.segments import named_segments, open_segment
+from pilum.table.indices.segments import named_segments
 
 __all__ = ["clusters_of_partition", "clusters_of_range", "clusters_of_sample"]
 

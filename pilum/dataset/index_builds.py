@@ -46,8 +46,9 @@ from pilum.table.indices.build import (
     stage_partitions,
     write_segment,
 )
+from pilum.table.indices.open_segments import open_segment
 from pilum.table.indices.rows import existing_fragments, index_rows, indexed_column
-from pilum.table.indices.segments import named_segments, open_segment
+from pilum.table.indices.segments import named_segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import addresses_of_ids
 

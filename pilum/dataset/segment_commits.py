@@ -27,8 +27,9 @@ from pilum.storage.local import durable_at_commit
 from pilum.table.commit.operations.create_index import CreateIndex, changed_fragments
 from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.indices.build import NewIndex, discard_segments, merge_segments
+from pilum.table.indices.open_segments import OpenSegment, open_segment
 from pilum.table.indices.rows import indexed_column
-from pilum.table.indices.segments import OpenSegment, folder_of, open_segment, usable_segment
+from pilum.table.indices.segments import folder_of, usable_segment
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.names import index_folder

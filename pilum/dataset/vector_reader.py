@@ -16,7 +16,8 @@ from pilum.dataset.base import DatasetBase
 from pilum.errors import InvalidInputError
 from pilum.index.vector.segment import VectorIndex
 from pilum.index.vector.vectors import vector_column
-from pilum.table.indices.segments import named_segments, open_segment
+from pilum.table.indices.open_segments import open_segment
+from pilum.table.indices.segments import named_segments
 from pilum.table.indices.statistics import index_statistics
 
 __all__ = ["VectorIndexReader"]

@@ -12,7 +12,7 @@ import pytest
 import pilum
 from pilum.errors import CommitConflictError
 from pilum.index.queries import IsIn
-from pilum.table.indices.segments import open_segments
+from pilum.table.indices.open_segments import open_segments
 
 
 def rows(first: int, count: int) -> pa.Table:

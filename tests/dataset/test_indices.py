@@ -25,7 +25,7 @@ from pilum.errors import (
 from pilum.index import registry
 from pilum.indices import IndexConfig
 from pilum.progress import IndexProgress
-from pilum.table.indices.segments import open_segments
+from pilum.table.indices.open_segments import open_segments
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import pilum
 from pilum.index.queries import IsIn
-from pilum.table.indices.segments import open_segments
+from pilum.table.indices.open_segments import open_segments
 
 pytestmark = pytest.mark.reference
 

@@ -29,8 +29,8 @@ from pilum.index.base import IndexRows, IndexType, Part, References
 from pilum.index.files import IndexFolder, IndexFolderWriter
 from pilum.index.inverted.parameters import InvertedParameters
 from pilum.index.inverted.staging import STAGING, merge_staged, stage
+from pilum.table.indices.open_segments import OpenSegment
 from pilum.table.indices.rows import OnRows, index_rows, indexed_column
-from pilum.table.indices.segments import OpenSegment
 from pilum.table.model.base_paths import own_store
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.names import index_folder

@@ -23,8 +23,8 @@ from pilum.index.queries import (
     StartsWith,
 )
 from pilum.table.indices.conditions import Ask, Indexed
+from pilum.table.indices.open_segments import OpenSegment
 from pilum.table.indices.plans import Asked, Connected, Negated, NeverNull, Plan
-from pilum.table.indices.segments import OpenSegment
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 

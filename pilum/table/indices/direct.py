@@ -24,13 +24,8 @@ from pilum.lazy import cached_property
 from pilum.table.indices.conditions import AllOf, Ask, Condition
 from pilum.table.indices.costs import LISTED_ROW_NS, READ_ROW_NS, num_rows_of, scan_ns
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.segments import (
-    UNREADABLE,
-    OpenSegment,
-    located,
-    open_segment,
-    segments_of,
-)
+from pilum.table.indices.open_segments import UNREADABLE, OpenSegment, located, open_segment
+from pilum.table.indices.segments import segments_of
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from pilum.format.rows import Addresses
-from pilum.table.indices.segments import UNREADABLE, OpenSegment, open_segments, segments
+from pilum.table.indices.open_segments import UNREADABLE, OpenSegment, open_segments
+from pilum.table.indices.segments import segments
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import are_present
 

@@ -18,7 +18,7 @@ from pilum.expressions.filter import BoundFilter
 from pilum.format.rows import Addresses, addresses_in, first_address, fragment_ids_of, rows_of
 from pilum.index.answers import RowBits, RowSet, is_among
 from pilum.table.indices.index_use import IndexUse
-from pilum.table.indices.segments import OpenSegment, no_such_rows
+from pilum.table.indices.open_segments import OpenSegment, no_such_rows
 from pilum.table.indices.use import with_selection
 from pilum.table.model.fragments import Fragments
 from pilum.table.read.columns import MAX_SIGNED_ID, window_addresses

@@ -32,10 +32,11 @@ from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import live_addresses, matching_rows, require_rows
 from pilum.table.indices.nearest import DISTANCE
+from pilum.table.indices.open_segments import OpenSegment, are_all_open, open_segments
 from pilum.table.indices.ranking import Nearest
 from pilum.table.indices.rows import existing_fragments, indexed_column
 from pilum.table.indices.searches import Found, Search
-from pilum.table.indices.segments import OpenSegment, are_all_open, open_segments, segments
+from pilum.table.indices.segments import segments
 from pilum.table.indices.use import with_selection
 from pilum.table.read.scan import ScanOptions, scan_tables
 from pilum.table.read.snapshot import Snapshot

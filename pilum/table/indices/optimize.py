@@ -39,8 +39,9 @@ from pilum.table.indices.build import (
     without_rows,
 )
 from pilum.table.indices.moved_rows import segments_that_move
+from pilum.table.indices.open_segments import open_segment
 from pilum.table.indices.rows import OnRows, existing_fragments
-from pilum.table.indices.segments import Segment, column_of, named_segments, open_segment
+from pilum.table.indices.segments import Segment, column_of, named_segments
 from pilum.table.model.index_segments import IndexSegment, index_segments, is_system_index
 from pilum.table.read.snapshot import Snapshot
 

@@ -27,7 +27,7 @@ from pilum.index.answers import Answer, RowSet
 from pilum.index.queries import Query
 from pilum.lazy import cached_property
 from pilum.table.indices.conditions import Ask
-from pilum.table.indices.segments import UNREADABLE, OpenSegment
+from pilum.table.indices.open_segments import UNREADABLE, OpenSegment
 
 __all__ = [
     "Asked",

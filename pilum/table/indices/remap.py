@@ -24,7 +24,8 @@ from pilum.format.rows import Addresses
 from pilum.index.base import Moves, References
 from pilum.table.indices.build import NewIndex, discard_segments, write_merged
 from pilum.table.indices.moved_rows import MovedRows
-from pilum.table.indices.segments import UNREADABLE, Segment, column_of, open_segment, segments
+from pilum.table.indices.open_segments import UNREADABLE, open_segment
+from pilum.table.indices.segments import Segment, column_of, segments
 from pilum.table.model.index_segments import IndexSegment, RewrittenIndex
 from pilum.table.model.reuse_index import Move, move_group
 from pilum.table.read.snapshot import Snapshot

@@ -39,6 +39,7 @@ from pilum.table.indices.costs import (
 )
 from pilum.table.indices.direct import direct_selection, remember_direct
 from pilum.table.indices.index_use import IndexUse
+from pilum.table.indices.open_segments import are_all_open, open_segments
 from pilum.table.indices.plans import (
     Asked,
     Connected,
@@ -49,7 +50,6 @@ from pilum.table.indices.plans import (
     named_indices,
 )
 from pilum.table.indices.row_filter import RowFilter
-from pilum.table.indices.segments import are_all_open, open_segments
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot

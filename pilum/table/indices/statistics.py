@@ -11,8 +11,9 @@ from typing import Any
 from pyroaring import BitMap
 
 from pilum.errors import IndexNotFoundError, UnsupportedFeatureError
+from pilum.table.indices.open_segments import open_segment
 from pilum.table.indices.optimize import uncovered_fragments
-from pilum.table.indices.segments import Segment, named_segments, open_segment
+from pilum.table.indices.segments import Segment, named_segments
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.read.snapshot import Snapshot
 

@@ -44,15 +44,15 @@ from pilum.index.inverted.tokens import Analyzer
 from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, matching_rows
-from pilum.table.indices.rows import document_type, existing_fragments, indexed_column
-from pilum.table.indices.searches import Found, Search
-from pilum.table.indices.segments import (
+from pilum.table.indices.open_segments import (
     OpenSegment,
     are_all_open,
     open_outlived_segments,
     open_segments,
-    segments,
 )
+from pilum.table.indices.rows import document_type, existing_fragments, indexed_column
+from pilum.table.indices.searches import Found, Search
+from pilum.table.indices.segments import segments
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 

@@ -27,13 +27,8 @@ from pilum.lazy import cached_property
 from pilum.table.indices.index_use import IndexUse
 from pilum.table.indices.live import allowed_rows, is_plain, live_rows
 from pilum.table.indices.multi_vectors import fused
+from pilum.table.indices.open_segments import OpenSegment, are_all_open, no_such_rows, open_segments
 from pilum.table.indices.ranking import Nearest
-from pilum.table.indices.segments import (
-    OpenSegment,
-    are_all_open,
-    no_such_rows,
-    open_segments,
-)
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["SearchedIndex", "VectorSegments", "are_kept", "vector_segments"]

@@ -17,7 +17,7 @@ from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.format.rows import first_address
 from pilum.index.answers import Answer, RowSet
-from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.open_segments import OpenSegment, open_segments
 
 ROWS = 30
 

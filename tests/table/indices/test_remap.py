@@ -13,9 +13,9 @@ import pilum
 from pilum.dataset import index_optimization
 from pilum.errors import CommitConflictError, UnsupportedFeatureError
 from pilum.optimize import Compaction
+from pilum.table.indices.open_segments import open_segments
 from pilum.table.indices.optimize import run_optimization
 from pilum.table.indices.remap import remap_indices
-from pilum.table.indices.segments import open_segments
 from pilum.table.read.session import Session
 from pilum.table.upkeep import compaction
 

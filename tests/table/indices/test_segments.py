@@ -13,7 +13,8 @@ from table.indices.value_index import FILE, addresses, is_in, listed
 import pilum
 from pilum.errors import UnsupportedFeatureError
 from pilum.index.queries import IsNull, StartsWith
-from pilum.table.indices.segments import OpenSegment, open_segments, segments
+from pilum.table.indices.open_segments import OpenSegment, open_segments
+from pilum.table.indices.segments import segments
 from pilum.table.read.session import Session
 
 ROWS = pa.table({"a": pa.array([5, 1, None, 3, 5, 7, 1, 9], pa.int64()), "b": range(8)})
