@@ -275,23 +275,21 @@ def _geometry(node: Geometry, batch: pa.RecordBatch) -> Datum:
 
 
 def _call(node: Call, batch: pa.RecordBatch) -> Datum:
-    if node.name in _LAZY:
-        return _coalesce(node, batch)
-    arguments = [evaluate(argument, batch) for argument in node.arguments]
-    return FUNCTIONS[node.name].apply(*arguments)
+    function = FUNCTIONS[node.name]
+    if function.fills_in:
+        return _filled_in(node, batch)
+    return function.apply(*(evaluate(argument, batch) for argument in node.arguments))
 
 
-_LAZY = {"coalesce", "ifnull", "nvl"}
-
-
-def _coalesce(node: Call, batch: pa.RecordBatch) -> Datum:
-    """Evaluate each argument for the rows that need it, as those for which it fails may not."""
+def _filled_in(node: Call, batch: pa.RecordBatch) -> Datum:
+    """Evaluate each argument for the rows that need it; it may fail for others."""
+    apply = FUNCTIONS[node.name].apply
     result = evaluate(node.arguments[0], batch)
     for argument in node.arguments[1:]:
         missing = pc.is_null(result)
         if not (missing.as_py() if isinstance(missing, pa.Scalar) else missing.true_count):
             return result
-        result = pc.coalesce(result, _of_rows(argument, batch, missing))
+        result = apply(result, _of_rows(argument, batch, missing))
     return result
 
 

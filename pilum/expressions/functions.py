@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -97,11 +97,13 @@ class Function:
     """One function.
 
     Attributes:
-        apply: Called with the evaluated arguments.
+        apply: Called with the evaluated arguments; with two at a time if they are filled in.
         kinds: The kind of each argument.
         optional: How many of the last arguments may be left out.
         variadic: Whether the last kind repeats.
         aligned: Whether the arguments are converted to one common type first.
+        fills_in: Whether each argument replaces nulls of those before it, so that it is evaluated
+            only for rows that need it.
     """
 
     apply: Callable[..., Datum]
@@ -109,6 +111,7 @@ class Function:
     optional: int = 0
     variadic: bool = False
     aligned: bool = False
+    fills_in: bool = False
 
     def kind(self, index: int) -> Kind:
         """Return the kind of the argument at this position."""
@@ -311,7 +314,8 @@ _DATE_PARTS: dict[str, Callable[..., Datum]] = {
 _FLOATS = (Kind.FLOAT,)
 _TEXT = (Kind.TEXT,)
 _TEXT_AND_PATTERN = (Kind.TEXT, Kind.CONSTANT_TEXT)
-_COALESCE = Function(pc.coalesce, (Kind.ANY, Kind.ANY), variadic=True, optional=1, aligned=True)
+_IF_NULL = Function(pc.coalesce, (Kind.ANY, Kind.ANY), aligned=True, fills_in=True)
+_COALESCE = replace(_IF_NULL, variadic=True, optional=1)
 _REGEXP = Function(_regexp, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT), optional=1)
 _LENGTH = Function(_length, (Kind.TEXT_OR_BINARY,))
 _POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
@@ -355,8 +359,8 @@ FUNCTIONS: dict[str, Function] = {
     "pow": _POWER,
     "isnan": Function(pc.is_nan, _FLOATS),
     "coalesce": _COALESCE,
-    "ifnull": Function(pc.coalesce, (Kind.ANY, Kind.ANY), aligned=True),
-    "nvl": Function(pc.coalesce, (Kind.ANY, Kind.ANY), aligned=True),
+    "ifnull": _IF_NULL,
+    "nvl": _IF_NULL,
     "nullif": Function(_null_if, (Kind.ANY, Kind.ANY), aligned=True),
     "array_length": _LIST_LENGTH,
     "cardinality": _LIST_LENGTH,

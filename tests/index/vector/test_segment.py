@@ -142,9 +142,7 @@ def has_tie(index: VectorIndex, query: Any, count: int) -> bool:
 
 
 @pytest.mark.parametrize("metric", ["l2", "dot"])
-def test_distances_of_product_codes_are_those_of_the_reference(
-    tmp_path: Path, metric: str
-) -> None:
+def test_distances_of_product_codes_are_those_of_the_reference(tmp_path: Path, metric: str) -> None:
     dataset = build(tmp_path / "t", "IVF_PQ", metric, num_sub_vectors=4)
     index = open_folder(folder_of(tmp_path / "t"))
     query = vectors()[3]
