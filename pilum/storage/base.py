@@ -19,9 +19,10 @@ counted.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -50,6 +51,7 @@ __all__ = [
     "gather",
     "iops_counter",
     "join_ranges",
+    "options_digest",
     "prefetch",
     "read_together",
     "run_all",
@@ -545,3 +547,8 @@ def iops_counter() -> int:
 def bytes_read_counter() -> int:
     """Return the number of bytes that this process has read from files and object stores."""
     return _process.snapshot().read_bytes
+
+
+def options_digest(options: Mapping[Any, Any]) -> str:
+    """Return a text that distinguishes storage options and shows none of them."""
+    return hashlib.sha256(repr(sorted(options.items(), key=repr)).encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from weakref import ref
@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.kernels import bytes_within
-from pilum.storage.base import Entry, Fetched, IoCounter, MemorySource, Ranges, Store, write_all
+from pilum.storage.base import (
+    Entry,
+    Fetched,
+    IoCounter,
+    MemorySource,
+    Ranges,
+    Store,
+    options_digest,
+    write_all,
+)
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.durable import LocalSink
 from pilum.storage.file_errors import is_a_folder, unopened
@@ -70,6 +79,7 @@ class LocalStore:
         sync: Whether writes wait until the data is on the device.
         maps: Whether large reads may map files into memory, see `pilum.storage.mapped`.
         pending: Files that are visible and not yet durable; see `durable_at_commit`.
+        others: Options of object stores, for those that contain what local files refer to.
         io: Counts what all stores of this folder read and write.
     """
 
@@ -77,6 +87,7 @@ class LocalStore:
     sync: bool = True
     maps: bool = True
     pending: PendingFiles | None = field(default=None, compare=False, repr=False)
+    others: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     io: IoCounter = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,8 +100,9 @@ class LocalStore:
 
     @property
     def identity(self) -> str:
-        """The absolute path of the root, and whether files are mapped: readers of it are shared."""
-        return self.root if self.maps else f"{self.root}?mmap=false"
+        """The absolute path of the root and the options of reads: readers of it are shared."""
+        place = self.root if self.maps else f"{self.root}?mmap=false"
+        return f"{place}#{options_digest(self.others)}" if self.others else place
 
     @property
     def lists_in_order(self) -> bool:
@@ -99,9 +111,9 @@ class LocalStore:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that differ from their defaults, as storage options."""
+        """The options that differ from their defaults, and those of object stores."""
         given = {"sync": self.sync, "mmap": self.maps}
-        return {name: "false" for name, value in given.items() if not value}
+        return {**self.others, **{name: "false" for name, value in given.items() if not value}}
 
     @property
     def is_remote(self) -> bool:

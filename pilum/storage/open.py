@@ -46,8 +46,8 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
             see `pilum.storage.cloud`.
         storage_options: For local stores, `{"sync": "false"}` skips waiting for the device, and
             `{"mmap": "false"}` copies all bytes that are read instead of mapping parts of files;
-            options of object stores have no effect. For object stores see
-            `pilum.storage.cloud_options`.
+            options of object stores hold for objects that local files refer to. For object stores
+            see `pilum.storage.cloud_options`.
 
     Raises:
         UnsupportedFormatError: If this library has no store for the scheme.
@@ -69,7 +69,8 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
 
         warn_about_unknown(given, "local folders", _LOCAL_OPTIONS)
     sync, maps = (_truth(given, name) for name in _LOCAL_OPTIONS)
-    return LocalStore(_local_path(text), sync, maps)
+    others = {key: value for key, value in given.items() if key not in _LOCAL_OPTIONS}
+    return LocalStore(_local_path(text), sync, maps, others=others)
 
 
 def open_beside(store: Store, uri: str) -> Store:

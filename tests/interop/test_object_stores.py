@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from servers.azurite import CONTAINER, azurite_server
-from servers.moto import aws_options, client
+from servers.moto import aws_options, client, moto_server
 from servers.processes import Server
 from servers.versitygw import versitygw_server
 
@@ -120,3 +120,65 @@ def test_blobs_and_their_sidecars(aws: Server, bucket: str) -> None:
     assert ours.read_blobs("b", indices=rows_wanted) == wanted
     files = theirs.take_blobs("b", indices=rows_wanted)
     assert [file.readall() for file in files] == [payload for _, payload in wanted]
+
+
+@pytest.mark.parametrize("library", [pilum, lance])
+def test_blobs_of_local_tables_are_read_with_their_storage_options(
+    aws: Server, tmp_path: Path, library: Any
+) -> None:
+    """Two servers have a bucket of one name: what one dataset has opened, no other one uses."""
+    path, options = str(tmp_path / "t"), aws_options(aws.url)
+    with moto_server() as other:
+        for server, data in ((aws, b"0123456789"), (other, b"abcdefghij")):
+            made = client(server.url)
+            made.create_bucket(Bucket="films")
+            made.put_object(Bucket="films", Key="a/film", Body=data)
+        uris = ["s3://films/a/film", library.Blob.from_uri("s3://films/a/film", 2, 3)]
+        films = pa.table([library.blob_array(uris)], schema=pa.schema([library.blob_field("film")]))
+        library.write_dataset(
+            films,
+            path,
+            storage_options=options,
+            data_storage_version="2.2",
+            allow_external_blob_outside_bases=True,
+        )
+        for reader in (pilum, lance):
+            for server, expected in (
+                (aws, [b"0123456789", b"234"]),
+                (other, [b"abcdefghij", b"cde"]),
+            ):
+                dataset = reader.dataset(path, storage_options=aws_options(server.url))
+                found = dataset.read_blobs("film", indices=[0, 1])
+                assert [data for _, data in found] == expected
+        ingested = pilum.write_dataset(
+            pa.table([pilum.blob_array(["s3://films/a/film"])], ["film"]),
+            f"{path}2",
+            storage_options=aws_options(other.url),
+            data_storage_version="2.2",
+            external_blob_mode="ingest",
+        )
+        assert ingested.read_blobs("film", indices=[0])[0][1] == b"abcdefghij"
+
+
+def test_options_of_base_paths_are_not_mixed(aws: Server, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    with moto_server() as other:
+        for server, data in ((aws, b"one"), (other, b"two")):
+            made = client(server.url)
+            made.create_bucket(Bucket="bases")
+            made.put_object(Bucket="bases", Key="a/film", Body=data)
+        base = lance.DatasetBasePath("s3://bases/a", name="a", is_dataset_root=False, id=1)
+        lance.write_dataset(
+            pa.table(
+                [lance.blob_array(["s3://bases/a/film"])],
+                schema=pa.schema([lance.blob_field("film")]),
+            ),
+            path,
+            initial_bases=[base],
+            storage_options=aws_options(aws.url),
+            data_storage_version="2.2",
+        )
+        for server, data in ((aws, b"one"), (other, b"two")):
+            params = {"s3://bases/a": aws_options(server.url)}
+            dataset = pilum.dataset(path, base_store_params=params)
+            assert dataset.read_blobs("film", indices=[0])[0][1] == data

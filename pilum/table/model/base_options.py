@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.errors import InvalidInputError
-from pilum.storage.base import Store
+from pilum.storage.base import Store, options_digest
 from pilum.storage.open import open_beside, open_store
 from pilum.storage.wrapper import StoreWrapper
 
@@ -60,6 +60,11 @@ class _BaseOptions(StoreWrapper):
     """The store of a table, and the options of its base paths by their id or location."""
 
     by_base: Mapping[int | str, Mapping[str, str]]
+
+    @property
+    def identity(self) -> str:
+        """The identity of the wrapped store, and the options: stores with others are not shared."""
+        return f"{self.wrapped.identity}#{options_digest(self.by_base)}"
 
 
 def open_with_bases(location: str, storage_options: Mapping[str, str]) -> Store:
