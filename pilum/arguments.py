@@ -165,7 +165,8 @@ def require_text(what: str, value: Any) -> str:
 def require_choice(what: str, value: Any, *choices: str) -> None:
     """Raise InvalidInputError unless an argument is one of some texts."""
     if not (isinstance(value, str) and value in choices):
-        raise InvalidInputError(f"{what}: expected {' or '.join(choices)}, found {value!r:.80}")
+        known = f"one of {', '.join(choices)}" if len(choices) > 2 else " or ".join(choices)
+        raise InvalidInputError(f"{what}: expected {known}, found {value!r:.80}")
 
 
 def require_list(what: str, values: Any) -> list[Any]:

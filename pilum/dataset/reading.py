@@ -414,10 +414,8 @@ class Reading(DatasetBase):
         """
         del io_buffer_size, preserve_order
         require_choice("selector", selector, *_SELECTORS)
-        snapshot, wanted = (
-            self._snapshot,
-            [_blob_range(one) for one in require_list("requests", requests)],
-        )
+        snapshot = self._snapshot
+        wanted = [_blob_range(one) for one in require_list("requests", requests)]
         rows = _addresses(snapshot, **{selector: [row for row, _, _ in wanted]})
         places = blob_places(snapshot, blob_column, rows)
         parts = [

@@ -239,7 +239,8 @@ def _seconds(timeout: timedelta | None) -> float:
 def _merged(transactions: Sequence[Transaction]) -> Transaction:
     fragments: list[FragmentMetadata] = []
     properties: dict[str, str] = {}
-    for transaction in require_list("transactions", transactions):
+    transactions = require_list("transactions", transactions)
+    for transaction in transactions:
         if not isinstance(getattr(transaction, "operation", None), LanceOperation.Append):
             raise InvalidInputError(f"transactions: expected appends, found {transaction!r}")
         fragments += transaction.fragments

@@ -149,7 +149,9 @@ def test_several_appends_become_one_version(dataset: LanceDataset) -> None:
     assert found["merged"].transaction_properties == {"a": "2", "b": "1"}
     assert found["dataset"].read_transaction(4) == found["merged"]
     detached = LanceDataset.commit_batch(
-        dataset, [Transaction(3, append(dataset, 6))], detached=True
+        dataset,
+        (Transaction(3, append(dataset, number)) for number in [6]),  # type: ignore[arg-type]
+        detached=True,
     )
     assert values(detached["dataset"]) == [1, 2, 3, 6]
     for bad in ([], [Transaction(3, LanceOperation.Restore(1))], [append(dataset, 1)]):

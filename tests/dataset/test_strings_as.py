@@ -177,7 +177,7 @@ def test_a_table_without_rows_has_the_types(tmp_path: Path) -> None:
 def test_other_forms_are_refused(tmp_path: Path) -> None:
     dataset = pilum.write_dataset({"a": ["x"]}, tmp_path / "t")
     form: Any = "lists"
-    with pytest.raises(InvalidInputError, match="strings_as: expected one of views, dictionaries"):
+    with pytest.raises(InvalidInputError, match="strings_as: expected views or dictionaries"):
         dataset.to_table(strings_as=form)
 
 
