@@ -169,7 +169,7 @@ def _finite(vectors: Matrix) -> NDArray[np.bool_]:
     if vectors.dtype == np.float16:
         return np.asarray(np.isfinite(vectors).all(axis=1))
     with np.errstate(all="ignore"):
-        finite = np.isfinite(vectors @ np.ones(vectors.shape[1], vectors.dtype))
+        finite = np.isfinite(vectors.sum(axis=1))
     doubtful = np.flatnonzero(~finite)  # the sum of large numbers may overflow
     finite[doubtful] = np.isfinite(vectors[doubtful]).all(axis=1)
     return np.asarray(finite)

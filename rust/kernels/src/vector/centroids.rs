@@ -110,9 +110,11 @@ impl WithSimd for Nearest<'_> {
                     least.compare(simd, blocks.chunks_exact(block).zip(numbers), group);
                 }
             }
-            let found = least.iter().flat_map(Least::found);
-            for (found, (number, value)) in found.zip(numbers.iter_mut().zip(values)) {
-                (*number, *value) = found;
+            let found = numbers
+                .chunks_mut(TOGETHER)
+                .zip(values.chunks_mut(TOGETHER));
+            for (least, (numbers, values)) in least.iter().zip(found) {
+                least.write(numbers, values);
             }
         }
     }
@@ -136,19 +138,26 @@ fn arranged(centroids: Centroids<'_>, dimension: usize, lanes: usize) -> Vec<f32
 }
 
 /// Writes the components of each group of vectors; zeros for those that are missing.
+#[inline(always)]
 fn interleave(vectors: &[f32], dimension: usize, out: &mut Vec<[f32; TOGETHER]>) {
     out.clear();
-    for group in vectors.chunks(TOGETHER * dimension) {
-        let start = out.len();
-        out.resize(start + dimension, [0.0; TOGETHER]);
-        for (place, vector) in group.chunks_exact(dimension).enumerate() {
-            for (components, &value) in out.iter_mut().skip(start).zip(vector) {
-                if let Some(component) = components.get_mut(place) {
-                    *component = value;
-                }
-            }
-        }
+    let (groups, rest) = vectors.split_at(vectors.len() - vectors.len() % (TOGETHER * dimension));
+    for group in groups.chunks_exact(TOGETHER * dimension) {
+        add_group(group, dimension, out);
     }
+    if !rest.is_empty() {
+        let mut last = vec![0.0; TOGETHER * dimension];
+        last.iter_mut().zip(rest).for_each(|(to, &from)| *to = from);
+        add_group(&last, dimension, out);
+    }
+}
+
+#[inline(always)]
+fn add_group(group: &[f32], dimension: usize, out: &mut Vec<[f32; TOGETHER]>) {
+    let (first, last) = group.split_at(2 * dimension);
+    let ((a, b), (c, d)) = (first.split_at(dimension), last.split_at(dimension));
+    let each = a.iter().zip(b).zip(c.iter().zip(d));
+    out.extend(each.map(|((&a, &b), (&c, &d))| [a, b, c, d]));
 }
 
 /// The least value of each lane so far, and the first centroid of its block, for a group.
@@ -210,29 +219,46 @@ impl<S: Simd> Least<S> {
         *self = least;
     }
 
-    /// The number of the nearest centroid of each vector, and its value.
+    /// Writes the number of the nearest centroid of each vector, and its value.
     #[inline(always)]
-    fn found(&self) -> impl Iterator<Item = (u32, f32)> {
+    fn write(&self, numbers: &mut [u32], values: &mut [f32]) {
         let each = self.values.iter().zip(&self.firsts);
-        each.map(|(registers, firsts)| {
-            let (mut values, mut numbers) = ([0.0; MOST_LANES], [0; MOST_LANES]);
-            let lanes = S::as_mut_simd_f32s(&mut values).0.iter_mut();
-            lanes
-                .zip(registers)
-                .for_each(|(lane, value)| *lane = *value);
-            let lanes = S::as_mut_simd_u32s(&mut numbers).0.iter_mut();
-            lanes.zip(firsts).for_each(|(lane, first)| *lane = *first);
-            let mut least = (u32::MAX, f32::INFINITY);
-            let lanes = (0..).zip(numbers).zip(values).take(2 * S::F32_LANES);
-            for ((lane, first), value) in lanes {
-                let number = first + lane;
-                if value < least.1 || (value == least.1 && number < least.0) {
-                    least = (number, value);
-                }
+        let out = numbers.iter_mut().zip(values);
+        for ((registers, firsts), (number, value)) in each.zip(out) {
+            let mut all = [f32::INFINITY; MOST_LANES];
+            let lanes = S::as_mut_simd_f32s(&mut all).0.iter_mut();
+            for (lane, register) in lanes.zip(registers) {
+                *lane = *register;
             }
-            least
-        })
+            let mut places = [u32::MAX; MOST_LANES];
+            let lanes = S::as_mut_simd_u32s(&mut places).0.iter_mut();
+            for (lane, first) in lanes.zip(firsts) {
+                *lane = *first;
+            }
+            let least = lesser(all, |a, b| if b < a { b } else { a });
+            for ((place, lane), value) in places.iter_mut().zip(0u32..).zip(all) {
+                *place = if value == least {
+                    place.saturating_add(lane)
+                } else {
+                    u32::MAX
+                };
+            }
+            (*number, *value) = (lesser(places, u32::min), least);
+        }
     }
+}
+
+/// The least of some values, by halves.
+#[inline(always)]
+fn lesser<T: Copy>(mut all: [T; MOST_LANES], least: impl Fn(T, T) -> T) -> T {
+    for half in [16, 8, 4, 2, 1] {
+        let (low, high) = all.split_at_mut(half);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = least(*low, high);
+        }
+    }
+    let [first, ..] = all;
+    first
 }
 
 #[cfg(test)]
