@@ -175,10 +175,11 @@ def test_few_rows_are_lost_to_errors_by_signs(bits: int, is_dot: bool) -> None:
     assert len(found & expected) >= 198
 
 
-def test_rows_are_restricted() -> None:
+@pytest.mark.parametrize("step", [3, 50])
+def test_rows_are_restricted(step: int) -> None:
     stored, query = Stored(64, 5, False, [70, 40]), _normal(9, 2, 64)
     bounds, rows, distances = stored.codes.nearest(stored.parts, query, 1000)
-    allowed = [np.arange(len(part[2])) % 3 == 0 for part in stored.parts]
+    allowed = [np.arange(len(part[2])) % step == 0 for part in stored.parts]
     parts = [
         (*part[:3], own, None, part[5]) for part, own in zip(stored.parts, allowed, strict=True)
     ]

@@ -113,8 +113,9 @@ def test_sieves_do_not_change_what_is_found(metric: str) -> None:
         scales = 10.0 ** random.integers(-3, 4, (1200, 1))
         vectors = (random.normal(2, 1, (1200, dimension)) * scales).astype(np.float32)
         queries = np.ascontiguousarray(vectors[5::300] * np.float32(1.001))
-        allowed = random.random(1200) < 0.5
-        for part in ((vectors, 0, None, None), (vectors, 0, allowed, None)):
+        shares = random.random(1200)
+        masks = [None, *(shares < share for share in (0.01, 0.05, 0.2, 0.5, 0.99))]
+        for part in [(vectors, 0, allowed, None) for allowed in masks]:
             sieve = kernels.VectorSieve(vectors, metric)
             assert sieve.size_bytes < 1200 * (1.5 * dimension + 72) + 8 * dimension
             found = kernels.nearest_flat([part], queries, metric, 10)
@@ -266,8 +267,8 @@ def test_product_codes_are_searched(
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("metric", ["l2", "dot"])
-@pytest.mark.parametrize("m", [16, 90])
-def test_no_near_row_is_given_up_too_early(metric: str, bits: int, m: int) -> None:
+@pytest.mark.parametrize(("m", "share"), [(16, 1), (90, 1), (16, 0.01), (16, 0.05), (16, 0.3)])
+def test_no_near_row_is_given_up_too_early(metric: str, bits: int, m: int, share: float) -> None:
     random = np.random.default_rng(5)
     words = random.normal(size=(m, 1 << bits, 4)).astype(np.float32)
     words[:, :, 0] += 3 * (np.arange(1 << bits) % 16)  # groups as training makes them
@@ -275,7 +276,9 @@ def test_no_near_row_is_given_up_too_early(metric: str, bits: int, m: int) -> No
     queries = random.normal(20, 1, size=(2, 4 * m)).astype(np.float32)
     codes = [random.integers(0, 1 << bits, (3000, m), np.uint8) for _ in range(2)]
     codes = [stored(part, bits, True) for part in codes]
-    parts = [((part, None), 3000 * i, None, None) for i, part in enumerate(codes)]
+    masks = [None if share == 1 else random.random(3000) < share for _ in codes]
+    each = enumerate(zip(codes, masks, strict=True))
+    parts = [((part, None), 3000 * i, allowed, None) for i, (part, allowed) in each]
     expected = naive.nearest(parts, queries, metric, 20)
     for threads in (1, 2):
         found = book.nearest(parts, queries, metric, 20, num_threads=threads)
